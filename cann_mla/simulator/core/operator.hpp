@@ -1,0 +1,136 @@
+// How an operator of the simulator is written: phase one judges and plans, a kernel runs later on a stream.
+//
+//     aclnnStatus aclnnXGetWorkspaceSize(const aclTensor *x, double epsilon, const aclTensor *yOut,
+//                                        uint64_t *workspaceSize, aclOpExecutor **executor) {
+//         sim::PhaseOne call("aclnnX", workspaceSize, executor);
+//         XParams params{call.input("x", x), epsilon, call.output("yOut", yOut)};   // all operands, in C order
+//         if (auto refusal = checkX(params)) return call.reject(*refusal);
+//         if (auto refusal = call.checkViews()) return call.reject(*refusal);       // 561103 for bad strides
+//         return call.accept(workspaceOfX(params), [=](const sim::Launch &launch) {
+//             xKernel(launch.in("x"), epsilon, launch.out("yOut"));
+//         });
+//     }
+//     aclnnStatus aclnnX(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream) {
+//         return sim::phaseTwo("aclnnX", workspace, workspaceSize, executor, stream);
+//     }
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "aclnn/acl_meta.h"
+#include "core/error.hpp"
+#include "core/product.hpp"
+#include "core/tensor.hpp"
+
+namespace sim __attribute__((visibility("default"))) {
+
+class Launch;
+struct OperandTable;
+
+// Runs on the worker thread of the stream. May throw KernelFault; any other exception becomes 507015.
+using Kernel = std::function<void(const Launch &)>;
+
+// What phase one does with a strided input.
+enum class View {
+    Copied,  // the rule: gathered densely before the kernel, at the price of workspace
+    AsIs,    // the operator handles strides itself (FIA V5 on Ascend950 for key, value and keyRope)
+    Host,    // `data` is a host address, read in phase one; no device check, Launch hands it out unchanged
+};
+
+class PhaseOne {
+   public:
+    PhaseOne(const char *api, uint64_t *workspaceSize, aclOpExecutor **executor);
+    ~PhaseOne();
+    PhaseOne(const PhaseOne &) = delete;
+    PhaseOne &operator=(const PhaseOne &) = delete;
+
+    // Registers one operand; call for every tensor parameter in the order of the C prototype, null ones too, because
+    // aclSet*TensorAddr counts them. `name` must be a string literal. Returns nullptr for a null handle, and for a dead
+    // or foreign one: then reject and accept answer with the refusal of that handle, whatever they are told.
+    // Descriptions live as long as the call and the executor it makes.
+    const TensorDesc *input(const char *name, const aclTensor *tensor, View view = View::Copied);
+    const TensorDesc *output(const char *name, const aclTensor *tensor);
+    // Read and written (names ending in Ref). A strided view is gathered before and scattered back after the kernel.
+    const TensorDesc *inplace(const char *name, const aclTensor *tensor);
+    // nullopt for a null list; entries are nullptr where the list holds null.
+    std::optional<std::vector<const TensorDesc *>> inputList(const char *name, const aclTensorList *list,
+                                                             View view = View::Copied);
+    std::optional<std::vector<const TensorDesc *>> outputList(const char *name, const aclTensorList *list);
+    // Host arguments; nullptr for null. Valid during the call only: copy what the kernel needs.
+    const std::vector<int64_t> *intArray(const char *name, const aclIntArray *array);
+    const std::vector<float> *floatArray(const char *name, const aclFloatArray *array);
+    const std::vector<uint8_t> *boolArray(const char *name, const aclBoolArray *array);
+    // The value as double, exact for integers up to 2^53; nullopt for null.
+    std::optional<double> scalar(const char *name, const aclScalar *scalar);
+
+    bool executorIsNull() const { return executor_ == nullptr; }
+    bool workspaceSizeIsNull() const { return workspaceSize_ == nullptr; }
+
+    // 561103 for the first input or in-place operand whose strided view leaves its storage or has a negative stride.
+    // CANN asks this after the operator definition's dtypes and formats (161002) and before tiling (561002).
+    std::optional<Rejection> checkViews() const;
+    // Every registered output (in-place operands included) is there and empty, or null: CANN then returns 0 with
+    // workspace 0 before tiling. False when no output is there.
+    bool allOutputsEmpty() const;
+
+    // Ends the call: sets the thread's error text to "api: text" and returns the status. *executor is left alone.
+    int32_t reject(int32_t status, const std::string &text);
+    int32_t reject(const Rejection &rejection) { return reject(rejection.status, rejection.text); }
+    // Ends the call: makes the executor. The workspace grows by what copying strided operands costs.
+    int32_t accept(uint64_t workspaceBytes, Kernel kernel);
+    // Ends the call: an executor with workspace 0 whose phase two does nothing.
+    int32_t acceptEmpty();
+
+   private:
+    const char *api_;
+    uint64_t *workspaceSize_;
+    aclOpExecutor **executor_;
+    std::shared_ptr<OperandTable> operands_;
+    std::vector<std::shared_ptr<const void>> pinned_;
+    std::optional<Rejection> badHandle_;
+};
+
+// One run of an executor. Addresses are those of the moment phase two was called.
+class Launch {
+   public:
+    // The readable address of a dense input (or in-place operand); nullptr for null and empty operands. A name that
+    // was never registered is a programming error and faults the launch.
+    const void *in(const char *name) const;
+    // The writable address of an output or in-place operand.
+    void *out(const char *name) const;
+    // The operand was not null in phase one.
+    bool has(const char *name) const;
+    std::vector<const void *> inList(const char *name) const;
+    std::vector<void *> outList(const char *name) const;
+    template <typename T>
+    const T *in(const char *name) const { return static_cast<const T *>(in(name)); }
+    template <typename T>
+    T *out(const char *name) const { return static_cast<T *>(out(name)); }
+    // The caller's workspace, nullptr when its size is 0.
+    void *workspace() const { return workspace_; }
+    uint64_t workspaceSize() const { return workspaceSize_; }
+
+   private:
+    friend class LaunchBuilder;
+    struct Address {
+        const char *name;
+        void *address;
+        bool present;
+    };
+    const Address &find(const char *name) const;
+    std::vector<Address> addresses_;
+    void *workspace_ = nullptr;
+    uint64_t workspaceSize_ = 0;
+};
+
+// The second function of every operator. Status rules: executor null 161001; workspace null while the size is not 0
+// 161001; workspaceSize below what phase one asked for 161002. The executor ends here unless it is repeatable.
+int32_t phaseTwo(const char *api, void *workspace, uint64_t workspaceSize, aclOpExecutor *executor,
+                 aclrtStream stream);
+
+}  // namespace sim
