@@ -1,0 +1,199 @@
+/* ACL base: status codes, element types, formats, handles.
+ *
+ * Conventions of all headers here: a prototype appears once; "since R" after it names the first CANN release known
+ * to have it (no remark: CANN 8.1 has it already), "until R" the first that has it no longer in this form. The text
+ * is C11 and C++17. */
+#ifndef CANN_MLA_ACL_ACL_BASE_H
+#define CANN_MLA_ACL_ACL_BASE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "acl/error_codes/ge_error_codes.h"
+#include "acl/error_codes/rt_error_codes.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A function that carries this macro is exported from a library built with -fvisibility=hidden. */
+#if defined(_MSC_VER)
+#define ACL_FUNC_VISIBILITY
+#else
+#define ACL_FUNC_VISIBILITY __attribute__((visibility("default")))
+#endif
+
+typedef int aclError;
+typedef uint16_t aclFloat16;
+typedef void *aclrtStream;
+typedef void *aclrtEvent;
+typedef void *aclrtContext;
+typedef void *aclrtNotify;
+typedef void *aclrtAllocatorDesc;
+typedef void *aclrtAllocator;
+typedef void *aclrtAllocatorBlock;
+typedef void *aclrtAllocatorAddr;
+typedef void *aclrtTaskGrp;
+typedef struct aclDataBuffer aclDataBuffer;
+
+#define ACL_SUCCESS 0
+#define ACL_ERROR_NONE 0
+#define ACL_ERROR_INVALID_PARAM 100000
+#define ACL_ERROR_UNINITIALIZE 100001
+#define ACL_ERROR_REPEAT_INITIALIZE 100002
+#define ACL_ERROR_INVALID_FILE 100003
+#define ACL_ERROR_WRITE_FILE 100004
+#define ACL_ERROR_INVALID_FILE_SIZE 100005
+#define ACL_ERROR_PARSE_FILE 100006
+#define ACL_ERROR_FILE_MISSING_ATTR 100007
+#define ACL_ERROR_FILE_ATTR_INVALID 100008
+#define ACL_ERROR_INVALID_DUMP_CONFIG 100009
+#define ACL_ERROR_INVALID_PROFILING_CONFIG 100010
+#define ACL_ERROR_INVALID_MODEL_ID 100011
+#define ACL_ERROR_DESERIALIZE_MODEL 100012
+#define ACL_ERROR_PARSE_MODEL 100013
+#define ACL_ERROR_READ_MODEL_FAILURE 100014
+#define ACL_ERROR_MODEL_SIZE_INVALID 100015
+#define ACL_ERROR_MODEL_MISSING_ATTR 100016
+#define ACL_ERROR_MODEL_INPUT_NOT_MATCH 100017
+#define ACL_ERROR_MODEL_OUTPUT_NOT_MATCH 100018
+#define ACL_ERROR_MODEL_NOT_DYNAMIC 100019
+#define ACL_ERROR_OP_TYPE_NOT_MATCH 100020
+#define ACL_ERROR_OP_INPUT_NOT_MATCH 100021
+#define ACL_ERROR_OP_OUTPUT_NOT_MATCH 100022
+#define ACL_ERROR_OP_ATTR_NOT_MATCH 100023
+#define ACL_ERROR_OP_NOT_FOUND 100024
+#define ACL_ERROR_OP_LOAD_FAILED 100025
+#define ACL_ERROR_UNSUPPORTED_DATA_TYPE 100026
+#define ACL_ERROR_FORMAT_NOT_MATCH 100027
+#define ACL_ERROR_BIN_SELECTOR_NOT_REGISTERED 100028
+#define ACL_ERROR_KERNEL_NOT_FOUND 100029
+#define ACL_ERROR_BIN_SELECTOR_ALREADY_REGISTERED 100030
+#define ACL_ERROR_KERNEL_ALREADY_REGISTERED 100031
+#define ACL_ERROR_INVALID_QUEUE_ID 100032
+#define ACL_ERROR_REPEAT_SUBSCRIBE 100033
+#define ACL_ERROR_STREAM_NOT_SUBSCRIBE 100034
+#define ACL_ERROR_THREAD_NOT_SUBSCRIBE 100035
+#define ACL_ERROR_WAIT_CALLBACK_TIMEOUT 100036
+#define ACL_ERROR_REPEAT_FINALIZE 100037
+#define ACL_ERROR_NOT_STATIC_AIPP 100038
+#define ACL_ERROR_COMPILING_STUB_MODE 100039
+#define ACL_ERROR_GROUP_NOT_SET 100040
+#define ACL_ERROR_GROUP_NOT_CREATE 100041
+#define ACL_ERROR_PROF_ALREADY_RUN 100042
+#define ACL_ERROR_PROF_NOT_RUN 100043
+#define ACL_ERROR_DUMP_ALREADY_RUN 100044
+#define ACL_ERROR_DUMP_NOT_RUN 100045
+#define ACL_ERROR_PROF_REPEAT_SUBSCRIBE 148046
+#define ACL_ERROR_PROF_API_CONFLICT 148047
+#define ACL_ERROR_INVALID_MAX_OPQUEUE_NUM_CONFIG 148048
+#define ACL_ERROR_INVALID_OPP_PATH 148049
+#define ACL_ERROR_OP_UNSUPPORTED_DYNAMIC 148050
+#define ACL_ERROR_RELATIVE_RESOURCE_NOT_CLEARED 148051
+#define ACL_ERROR_UNSUPPORTED_JPEG 148052
+#define ACL_ERROR_INVALID_BUNDLE_MODEL_ID 148053
+#define ACL_ERROR_BAD_ALLOC 200000
+#define ACL_ERROR_API_NOT_SUPPORT 200001
+#define ACL_ERROR_INVALID_DEVICE 200002
+#define ACL_ERROR_MEMORY_ADDRESS_UNALIGNED 200003
+#define ACL_ERROR_RESOURCE_NOT_MATCH 200004
+#define ACL_ERROR_INVALID_RESOURCE_HANDLE 200005
+#define ACL_ERROR_FEATURE_UNSUPPORTED 200006
+#define ACL_ERROR_PROF_MODULES_UNSUPPORTED 200007
+#define ACL_ERROR_STORAGE_OVER_LIMIT 300000
+#define ACL_ERROR_INTERNAL_ERROR 500000
+#define ACL_ERROR_FAILURE 500001
+#define ACL_ERROR_GE_FAILURE 500002
+#define ACL_ERROR_RT_FAILURE 500003
+#define ACL_ERROR_DRV_FAILURE 500004
+#define ACL_ERROR_PROFILING_FAILURE 500005
+
+typedef enum aclDataType {
+    ACL_DT_UNDEFINED = -1,
+    ACL_FLOAT = 0,
+    ACL_FLOAT16 = 1,
+    ACL_INT8 = 2,
+    ACL_INT32 = 3,
+    ACL_UINT8 = 4,
+    ACL_INT16 = 6,
+    ACL_UINT16 = 7,
+    ACL_UINT32 = 8,
+    ACL_INT64 = 9,
+    ACL_UINT64 = 10,
+    ACL_DOUBLE = 11,
+    ACL_BOOL = 12,
+    ACL_STRING = 13,
+    ACL_COMPLEX64 = 16,
+    ACL_COMPLEX128 = 17,
+    ACL_BF16 = 27,
+    ACL_INT4 = 29,
+    ACL_UINT1 = 30,
+    ACL_COMPLEX32 = 33,
+    ACL_HIFLOAT8 = 34, /* since 9.1 */
+    ACL_FLOAT8_E5M2 = 35, /* since 9.1 */
+    ACL_FLOAT8_E4M3FN = 36, /* since 9.1 */
+    ACL_FLOAT8_E8M0 = 37, /* since 9.1 */
+    ACL_FLOAT6_E3M2 = 38, /* since 9.1 */
+    ACL_FLOAT6_E2M3 = 39, /* since 9.1 */
+    ACL_FLOAT4_E2M1 = 40, /* since 9.1 */
+    ACL_FLOAT4_E1M2 = 41, /* since 9.1 */
+} aclDataType;
+
+typedef enum aclFormat {
+    ACL_FORMAT_UNDEFINED = -1,
+    ACL_FORMAT_NCHW = 0,
+    ACL_FORMAT_NHWC = 1,
+    ACL_FORMAT_ND = 2,
+    ACL_FORMAT_NC1HWC0 = 3,
+    ACL_FORMAT_FRACTAL_Z = 4,
+    ACL_FORMAT_NC1HWC0_C04 = 12,
+    ACL_FORMAT_HWCN = 16,
+    ACL_FORMAT_NDHWC = 27,
+    ACL_FORMAT_FRACTAL_NZ = 29,
+    ACL_FORMAT_NCDHW = 30,
+    ACL_FORMAT_NDC1HWC0 = 32,
+    ACL_FRACTAL_Z_3D = 33,
+    ACL_FORMAT_NC = 35,
+    ACL_FORMAT_NCL = 47,
+    ACL_FORMAT_FRACTAL_NZ_C0_16 = 50, /* since 9.1 */
+    ACL_FORMAT_FRACTAL_NZ_C0_32 = 51, /* since 9.1 */
+    ACL_FORMAT_FRACTAL_NZ_C0_2 = 52, /* since 9.1 */
+    ACL_FORMAT_FRACTAL_NZ_C0_4 = 53, /* since 9.1 */
+    ACL_FORMAT_FRACTAL_NZ_C0_8 = 54, /* since 9.1 */
+} aclFormat;
+
+typedef enum aclSysParamOpt {
+    ACL_OPT_DETERMINISTIC = 0,
+    ACL_OPT_ENABLE_DEBUG_KERNEL = 1,
+    ACL_OPT_STRONG_CONSISTENCY = 2, /* since 9.1 */
+    ACL_OPT_ENABLE_KERNEL_EARLY_START = 3, /* since 9.1 */
+} aclSysParamOpt;
+
+typedef enum aclCannAttr {
+    ACL_CANN_ATTR_UNDEFINED = -1,
+    ACL_CANN_ATTR_INF_NAN = 0,
+    ACL_CANN_ATTR_BF16 = 1,
+    ACL_CANN_ATTR_JIT_COMPILE = 2,
+} aclCannAttr;
+
+typedef enum aclDeviceInfo {
+    ACL_DEVICE_INFO_UNDEFINED = -1,
+    ACL_DEVICE_INFO_AI_CORE_NUM = 0,
+    ACL_DEVICE_INFO_VECTOR_CORE_NUM = 1,
+    ACL_DEVICE_INFO_L2_SIZE = 2,
+} aclDeviceInfo;
+
+ACL_FUNC_VISIBILITY const char *aclrtGetSocName(void);
+ACL_FUNC_VISIBILITY size_t aclDataTypeSize(aclDataType dataType);
+ACL_FUNC_VISIBILITY float aclFloat16ToFloat(aclFloat16 value);
+ACL_FUNC_VISIBILITY aclFloat16 aclFloatToFloat16(float value);
+ACL_FUNC_VISIBILITY aclError aclGetCannAttributeList(const aclCannAttr **cannAttrList, size_t *num);
+ACL_FUNC_VISIBILITY aclError aclGetCannAttribute(aclCannAttr cannAttr, int32_t *value);
+ACL_FUNC_VISIBILITY aclError aclGetDeviceCapability(
+    uint32_t deviceId, aclDeviceInfo deviceInfo, int64_t *value);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,24 @@
+/* aclnnDynamicQuantV3 */
+#ifndef CANN_MLA_ACLNNOP_ACLNN_DYNAMIC_QUANT_V3_H
+#define CANN_MLA_ACLNNOP_ACLNN_DYNAMIC_QUANT_V3_H
+
+#include "aclnn/aclnn_base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+ACL_FUNC_VISIBILITY aclnnStatus aclnnDynamicQuantV3GetWorkspaceSize(
+    const aclTensor *x, const aclTensor *smoothScalesOptional, const aclTensor *groupIndexOptional,
+    int64_t dstType, bool isSymmetrical, const char *quantMode, const aclTensor *yOut,
+    const aclTensor *scaleOut, const aclTensor *offsetOut, uint64_t *workspaceSize,
+    aclOpExecutor **executor); /* since 9.1 */
+
+ACL_FUNC_VISIBILITY aclnnStatus aclnnDynamicQuantV3(
+    void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream); /* since 9.1 */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,24 @@
+/* aclnnIncreFlashAttention */
+#ifndef CANN_MLA_ACLNNOP_ACLNN_INCRE_FLASH_ATTENTION_H
+#define CANN_MLA_ACLNNOP_ACLNN_INCRE_FLASH_ATTENTION_H
+
+#include "aclnn/aclnn_base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+ACL_FUNC_VISIBILITY aclnnStatus aclnnIncreFlashAttentionGetWorkspaceSize(
+    const aclTensor *query, const aclTensorList *key, const aclTensorList *value, const aclTensor *pseShift,
+    const aclTensor *attenMask, const aclIntArray *actualSeqLengths, int64_t numHeads, double scaleValue,
+    char *inputLayout, int64_t numKeyValueHeads, const aclTensor *attentionOut, uint64_t *workspaceSize,
+    aclOpExecutor **executor);
+
+ACL_FUNC_VISIBILITY aclnnStatus aclnnIncreFlashAttention(
+    void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

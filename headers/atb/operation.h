@@ -1,0 +1,30 @@
+/* atb::Operation. C++ only. The order of the virtual functions is the ABI. */
+#ifndef CANN_MLA_ATB_OPERATION_H
+#define CANN_MLA_ATB_OPERATION_H
+
+#include <string>
+
+#include "atb/context.h"
+
+namespace atb {
+
+class ATB_VISIBILITY Operation {
+public:
+    Operation() = default;
+    virtual ~Operation() = default;
+    virtual std::string GetName() const = 0;
+    virtual Status InferShape(const SVector<TensorDesc> &inTensorDescs, SVector<TensorDesc> &outTensorDescs) const = 0;
+    virtual uint32_t GetInputNum() const = 0;
+    virtual uint32_t GetOutputNum() const = 0;
+    virtual Status Setup(const VariantPack &variantPack, uint64_t &workspaceSize, Context *context) = 0;
+    virtual Status Execute(
+        const VariantPack &variantPack, uint8_t *workspace, uint64_t workspaceSize, Context *context) = 0;
+};
+
+ATB_VISIBILITY Status DestroyOperation(Operation *operation);
+ATB_VISIBILITY Status SetExecuteStreamId(Operation *operation, uint32_t streamId);
+ATB_VISIBILITY uint32_t GetExecuteStreamId(Operation *operation);
+
+}  // namespace atb
+
+#endif
