@@ -2,6 +2,8 @@
 #ifndef CANN_MLA_ATB_CONTEXT_H
 #define CANN_MLA_ATB_CONTEXT_H
 
+#ifdef __cplusplus
+
 #include <cstddef>
 #include <functional>
 #include <vector>
@@ -36,5 +38,7 @@ ATB_VISIBILITY Status CreateContext(Context **context, uint32_t hostTilingBlockN
 ATB_VISIBILITY Status DestroyContext(Context *context);
 
 }  // namespace atb
+
+#endif /* __cplusplus */
 
 #endif

@@ -2,6 +2,8 @@
 #ifndef CANN_MLA_ATB_OPERATION_H
 #define CANN_MLA_ATB_OPERATION_H
 
+#ifdef __cplusplus
+
 #include <string>
 
 #include "atb/context.h"
@@ -26,5 +28,7 @@ ATB_VISIBILITY Status SetExecuteStreamId(Operation *operation, uint32_t streamId
 ATB_VISIBILITY uint32_t GetExecuteStreamId(Operation *operation);
 
 }  // namespace atb
+
+#endif /* __cplusplus */
 
 #endif

@@ -2,6 +2,8 @@
 #ifndef CANN_MLA_ATB_TYPES_H
 #define CANN_MLA_ATB_TYPES_H
 
+#ifdef __cplusplus
+
 #include <cstdint>
 
 #include "aclnn/acl_meta.h"
@@ -39,5 +41,7 @@ class SVector;
 struct VariantPack;
 
 }  // namespace atb
+
+#endif /* __cplusplus */
 
 #endif

@@ -1,0 +1,163 @@
+"""Header files: reading them, alone and as one unit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from pathlib import Path
+
+from cann_mla.headers.cdef import Cdef, cdef
+from cann_mla.headers.model import Constant, Header, HeaderError, Problem, Signature
+from cann_mla.headers.parser import parse
+from cann_mla.headers.roles import Overrides, pair, with_roles
+
+_LARGEST = 8 << 20
+"""Bytes; the largest header of CANN has 300,000."""
+
+
+def root() -> Path:
+    """Folder of the shipped headers: ``cann_mla/include`` of an installed package, ``headers`` of a
+    checkout.
+    """
+    package = Path(__file__).resolve().parent.parent
+    installed = package / "include"
+    return installed if installed.is_dir() else package.parent / "headers"
+
+
+@lru_cache
+def overrides() -> Overrides:
+    """The data file that decides roles where a prototype cannot."""
+    table: Overrides = json.loads((root() / "roles.json").read_text(encoding="utf-8"))
+    return table
+
+
+class HeaderSet:
+    """Several headers as one unit.
+
+    Parameters
+    ----------
+    headers : iterable of Header
+        In any order; those that others include come first in ``self.headers``.
+    known : HeaderSet, optional
+        Headers whose types these use without including them, usually the shipped ones.
+
+    Attributes
+    ----------
+    functions : dict of str to Signature
+        By symbol. Of several prototypes of one symbol the last counts.
+    operators : dict of str to Operator
+        By C name of the operator (the symbol of phase two).
+    unpaired : list of Signature
+        Phases of operators whose other half is in none of the headers.
+    constants : dict of str to int
+        Named numbers, enumerators among them.
+    """
+
+    def __init__(self, headers: Iterable[Header], known: HeaderSet | None = None) -> None:
+        self.headers = tuple(_included_first({h.path: h for h in headers}))
+        self.functions: dict[str, Signature] = {s.name: s for h in self.headers for s in h.signatures}
+        self.operators, self.unpaired = pair(self.functions.values())
+        self.constants: dict[str, int] = {k: v for h in self.headers for k, v in h.constants.items()}
+        self._known = known
+
+    @property
+    def types(self) -> set[str]:
+        """Names of the types that are declared here or in the known headers."""
+        own = {
+            d.name for h in self.headers for d in h.declarations if not isinstance(d, Constant | Signature)
+        }
+        return own | (self._known.types if self._known else set())
+
+    def cdef(self) -> Cdef:
+        """C text for ``FFI.cdef``; without what the known headers declare.
+
+        Raises
+        ------
+        HeaderError
+            A prototype uses a type that is declared nowhere.
+        """
+        return cdef(self.headers, self._known.types if self._known else ())
+
+
+def read(paths: Iterable[Path | str], *, known: HeaderSet | None = None, cplusplus: bool = True) -> HeaderSet:
+    """Read header files as one unit.
+
+    Raises
+    ------
+    HeaderError
+        With the problems of all the files.
+    OSError
+        A file cannot be opened.
+    """
+    headers: list[Header] = []
+    errors: list[HeaderError] = []
+    for path in paths:
+        try:
+            headers.append(read_header(path, cplusplus=cplusplus))
+        except HeaderError as error:
+            errors.append(error)
+    if errors:
+        raise HeaderError(problem for error in errors for problem in error.problems)
+    return HeaderSet(headers, known)
+
+
+def read_header(path: Path | str, *, name: str | None = None, cplusplus: bool = True) -> Header:
+    """Read one header file, with the roles of its parameters filled in.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    name : str, optional
+        What messages call it (default: the path).
+    cplusplus : bool
+        Whether ``__cplusplus`` counts as defined.
+
+    Raises
+    ------
+    HeaderError
+        Something in it could not be read. ``scan`` returns what could be read together with the problems.
+    OSError
+        The file cannot be opened.
+    """
+    header = scan(path, name=name, cplusplus=cplusplus)
+    if header.problems:
+        raise HeaderError(header.problems)
+    return header
+
+
+def scan(path: Path | str, *, name: str | None = None, cplusplus: bool = True) -> Header:
+    """Read one header file as far as it can be read; what was refused is in ``problems``."""
+    shown = name or str(path)
+    size = Path(path).stat().st_size
+    if size > _LARGEST:
+        return Header(
+            shown, problems=[Problem(shown, 1, "", f"{size} bytes; a header has at most {_LARGEST}")]
+        )
+    text = Path(path).read_text(encoding="utf-8", errors="replace")
+    header = parse(text, shown, cplusplus=cplusplus)
+    table = overrides()
+    header.declarations = [
+        with_roles(d, table) if isinstance(d, Signature) else d for d in header.declarations
+    ]
+    return header
+
+
+def _included_first(read: dict[str, Header]) -> Iterator[Header]:
+    """The headers, each behind those it includes."""
+    done: set[str] = set()
+    for first in read:
+        stack = [first]
+        while stack:
+            name = stack[-1]
+            waiting = next(
+                (i for i in read[name].includes if i in read and i not in done and i not in stack), None
+            )
+            if waiting is not None:
+                stack.append(waiting)
+                continue
+            stack.pop()
+            if name not in done:
+                done.add(name)
+                yield read[name]
