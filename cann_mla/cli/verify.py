@@ -1,0 +1,125 @@
+"""``cann-mla verify``: run cases, judge them, end 0 only if none failed or erred."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cann_mla.validate.cases import Case, CaseError, Skipped
+
+BUILTIN = Path(__file__).parent.parent / "validate" / "builtin"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "targets", nargs="*", metavar="FILE|FOLDER|OPERATOR", help="cases; without any, the built-in set"
+    )
+    parser.add_argument("--via", choices=("auto", "sim", "cann", "reference"), default="auto")
+    parser.add_argument("--status-only", action="store_true", help="compare statuses and compute nothing")
+    parser.add_argument(
+        "--standard", action="append", metavar="NAME", help="precision standard, may be given several times"
+    )
+    parser.add_argument("--golden", choices=("device", "exact"), default="device", help="precision of the reference")
+    parser.add_argument("--json", metavar="FILE", help="one JSON object a line, as each case ends")
+    parser.add_argument("--soc", metavar="PRODUCT", help="only cases of this product")
+    parser.add_argument("--id", metavar="PATTERN", help="only cases whose id matches (shell wildcards)")
+    parser.add_argument("--all", action="store_true", help="a row for every case, however many")
+    parser.add_argument("--standards", action="store_true", help="list the standards and what each one masks")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from rich.console import Console
+
+    from cann_mla.cli import CommandError
+    from cann_mla.validate.report import JsonLines, Report
+    from cann_mla.validate.standard_rules import DEFAULT, find_standard
+    from cann_mla.validate.verify import Options
+
+    console = Console()
+    if arguments.standards:
+        _list_standards(console)
+        return 0
+    try:
+        labels = tuple(find_standard(name).label + _option(name) for name in arguments.standard or [DEFAULT])
+    except ValueError as error:
+        raise CommandError(str(error)) from error
+    via = resolve_via(arguments.via)
+    options = Options(via, arguments.golden, labels, arguments.status_only)
+    report = Report(console, show_all=arguments.all)
+    with JsonLines(arguments.json) as lines:
+        for case, record in verified(find_cases(arguments.targets), options, arguments, report.skipped_objects):
+            lines.write(record)
+            report.add(record, case)
+    report.print()
+    return 1 if report.failed else 0
+
+
+def _option(name: str) -> str:
+    option = name.partition(":")[2]
+    return f":{option}" if option else ""
+
+
+def verified(
+    found: Iterable[Case | CaseError | Skipped], options: Any, arguments: argparse.Namespace, skipped: list[Skipped]
+) -> Iterator[tuple[Case | None, dict[str, Any]]]:
+    """Judge what was found, case by case; objects that are no case go to `skipped`."""
+    from cann_mla.validate.cases import Case, CaseError
+    from cann_mla.validate.verify import error_record, verify_case
+
+    for item in found:
+        if isinstance(item, CaseError):
+            yield None, error_record(item)
+        elif not isinstance(item, Case):
+            skipped.append(item)
+        elif selected(item, arguments):
+            yield item, verify_case(item, options)
+
+
+def selected(case: Case, arguments: argparse.Namespace) -> bool:
+    """Whether ``--soc`` and ``--id`` let a case through."""
+    return (arguments.soc is None or case.soc == arguments.soc) and (
+        arguments.id is None or fnmatchcase(case.id, arguments.id)
+    )
+
+
+def find_cases(targets: list[str]) -> Iterator[Case | CaseError | Skipped]:
+    """Cases of files and folders; a name that is no path is an operator, whose built-in cases are taken."""
+    from cann_mla.cli import CommandError
+    from cann_mla.validate.cases import Case, load
+
+    if not targets:
+        yield from load(BUILTIN)
+    for target in targets:
+        if Path(target).exists():
+            yield from load(target)
+            continue
+        own = [case for case in load(BUILTIN) if isinstance(case, Case) and case.op == target]
+        if not own:
+            operators = sorted({case.op for case in load(BUILTIN) if isinstance(case, Case)})
+            raise CommandError(f"{target}: no such file or folder, and no operator with built-in cases ({', '.join(operators)})")
+        yield from own
+
+
+def resolve_via(via: str) -> str:
+    """``auto`` is whatever library the process loads: CANN where there is one, else the simulator."""
+    if via != "auto":
+        return via
+    from cann_mla.validate.library import loaded_backend
+
+    return loaded_backend()
+
+
+def _list_standards(console: Any) -> None:
+    from rich.table import Table
+
+    from cann_mla.validate.standard_rules import STANDARDS
+
+    table = Table("standard", "rule", "masks", "NaN and infinity", "source", show_lines=True)
+    for label, standard in STANDARDS.items():
+        rule = " ".join((type(standard).__doc__ or "").split())
+        table.add_row(label, rule, standard.masks, standard.nonfinite, standard.source)
+    console.print(table)
