@@ -22,6 +22,13 @@ Requested: TypeAlias = Mapping[str, tuple[tuple[int, ...], DType]]
 # where arguments (operands and attributes together, null ones left out), outputs (shape and DType of those
 # asked for) and the result (outputs and updated in-place operands) go by snake_case names.
 FAMILIES: dict[str, str] = {
+    "aclnnFusedInferAttentionScore": "cann_mla.reference.fused_infer_attention_score:evaluate",
+    "aclnnFusedInferAttentionScoreV2": "cann_mla.reference.fused_infer_attention_score:evaluate",
+    "aclnnFusedInferAttentionScoreV3": "cann_mla.reference.fused_infer_attention_score:evaluate",
+    "aclnnFusedInferAttentionScoreV4": "cann_mla.reference.fused_infer_attention_score:evaluate",
+    "aclnnFusedInferAttentionScoreV5": "cann_mla.reference.fused_infer_attention_score:evaluate",
+    "aclnnRingAttentionUpdate": "cann_mla.reference.ring_attention_update:evaluate",
+    "aclnnRingAttentionUpdateV2": "cann_mla.reference.ring_attention_update:evaluate",
     "aclnnMlaProlog": "cann_mla.reference.mla_prolog_versions:evaluate",
     "aclnnMlaPrologV2WeightNz": "cann_mla.reference.mla_prolog_versions:evaluate",
     "aclnnMlaPrologV3WeightNz": "cann_mla.reference.mla_prolog_versions:evaluate",

@@ -1,0 +1,230 @@
+"""The blocked softmax that every version of FusedInferAttentionScore shares.
+
+Scores exist for one tile of rows and one block of columns at a time, so memory does not grow with the
+length of the sequences. Blocks that the mask hides altogether are skipped.
+
+Source: online softmax (Milakov and Gimelshein, 2018); aclnnFusedInferAttentionScoreV5 for mask, position
+bias, sink and the rows that see nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from cann_mla.dtypes import Array
+from cann_mla.reference.attention_masks import SequenceMask
+from cann_mla.reference.attention_numbers import Floats, widen
+from cann_mla.reference.attention_numerics import Numerics
+
+# (heads, first row, last row) -> rows of every head of the group, (key heads, query heads each, rows, width)
+QueryReader = Callable[[slice, int, int], Floats]
+# (heads, first column, last column) -> keys and values, (key heads, columns, width)
+KeyValueReader = Callable[[slice, int, int], tuple[Floats, Floats]]
+
+# Elements of a tile's scores: small enough for the caches, large enough for the matrix product.
+_TILE_ELEMENTS = 1 << 19
+_TILE_ROWS = 512
+# Bytes of widened keys and values that may be kept over the tiles of one group of heads.
+_KEPT_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class SequenceProblem:
+    """One sequence: its sizes and what is needed to compute it.
+
+    Attributes
+    ----------
+    key_heads, group : int
+        Key-value heads, and query heads that share each.
+    read_query, read_key_value : callable
+        Operands, dequantised, in the type of the numerics.
+    mask : SequenceMask
+        Carries the number of rows and columns, both at least 1.
+    bias : ndarray, shape (key heads, group, rows or 1, columns), or None
+    sink : ndarray, shape (key heads, group), or None
+        Score of a virtual column without value.
+    zero_masked_rows : bool
+        Whether a row whose every column the user mask hides gives 0 (``innerPrecise`` bit 1) instead of the
+        average of the values.
+    value_width : int
+    """
+
+    key_heads: int
+    group: int
+    read_query: QueryReader
+    read_key_value: KeyValueReader
+    mask: SequenceMask
+    bias: Array | None
+    sink: Array | None
+    zero_masked_rows: bool
+    value_width: int
+
+    @property
+    def rows(self) -> int:
+        """Query rows."""
+        return self.mask.rows
+
+    @property
+    def columns(self) -> int:
+        """Prefix plus key rows."""
+        return self.mask.columns
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Result of a tile of rows: output (heads, rows, width) and lse (heads, rows) of some query heads."""
+
+    heads: slice
+    rows: slice
+    output: Floats
+    lse: Floats
+
+
+def attend(problem: SequenceProblem, numerics: Numerics) -> Iterator[Tile]:
+    """Attention of one sequence, tile by tile.
+
+    Yields
+    ------
+    Tile
+        Covers every query head and row once. Rows that see nothing have output 0 and lse infinite.
+    """
+    rows_a_tile = max(1, min(problem.rows, _TILE_ROWS // problem.group))
+    block = numerics.block_columns
+    heads_a_tile = max(1, _TILE_ELEMENTS // (rows_a_tile * problem.group * min(block, problem.columns)))
+    for first_head in range(0, problem.key_heads, heads_a_tile):
+        heads = slice(first_head, min(first_head + heads_a_tile, problem.key_heads))
+        read = _kept(problem, heads, rows_a_tile, numerics)
+        for first_row in range(0, problem.rows, rows_a_tile):
+            rows = slice(first_row, min(first_row + rows_a_tile, problem.rows))
+            yield _attend_tile(problem, heads, rows, read, numerics)
+
+
+def _kept(
+    problem: SequenceProblem, heads: slice, rows_a_tile: int, numerics: Numerics
+) -> Callable[[int, int], tuple[Floats, Floats]]:
+    """Reader of keys and values for one group of heads, which widens them once if several tiles need them."""
+    if rows_a_tile < problem.rows:
+        first = problem.read_key_value(heads, 0, 1)
+        a_column = sum(part.shape[0] * part.shape[2] * part.itemsize for part in first)
+        if a_column * problem.columns <= _KEPT_BYTES:
+            keys, values = problem.read_key_value(heads, 0, problem.columns)
+            return lambda start, stop: (keys[:, start:stop], values[:, start:stop])
+    return lambda start, stop: problem.read_key_value(heads, start, stop)
+
+
+class _OnlineSoftmax:
+    """Running maximum, sum and output of a tile; all with a last axis of 1 or the value's width."""
+
+    def __init__(self, numerics: Numerics) -> None:
+        self._numerics = numerics
+        self.maximum: Floats | None = None
+        self.total: Floats
+        self.output: Floats
+
+    def add(self, scores: Floats, values: Floats) -> None:
+        """Take in a block; `scores` is used up."""
+        numerics = self._numerics
+        block_max = numerics.ceiling(scores.max(axis=-1, keepdims=True))
+        maximum = block_max if self.maximum is None else np.maximum(self.maximum, block_max)
+        scores -= maximum - scores.dtype.type(numerics.shift)
+        np.exp(scores, out=scores)
+        # A product with ones sums a row as fast as the matrix unit would.
+        total = scores @ np.ones((scores.shape[-1], 1), scores.dtype)
+        weights, gain = numerics.weights(scores, block_max, maximum)
+        product = weights @ values
+        if self.maximum is None:
+            self.total, self.output = total, numerics.first(product, gain)
+        else:
+            decay = np.exp(self.maximum - maximum)
+            self.total = self.total * decay + total
+            self.output = numerics.accumulate(self.output, decay, product, gain)
+        self.maximum = maximum
+
+    def add_sink(self, sink: Floats) -> None:
+        """Take in a column without value."""
+        assert self.maximum is not None
+        maximum = np.maximum(self.maximum, sink)
+        decay = np.exp(self.maximum - maximum)
+        self.total = self.total * decay + np.exp(sink - maximum)
+        self.output = self.output * decay
+        self.maximum = maximum
+
+
+def _attend_tile(
+    problem: SequenceProblem,
+    heads: slice,
+    rows: slice,
+    read: Callable[[int, int], tuple[Floats, Floats]],
+    numerics: Numerics,
+) -> Tile:
+    query = problem.read_query(heads, rows.start, rows.stop)
+    key_heads, group, count, width = query.shape
+    flat_query = query.reshape(key_heads, group * count, width)
+    state = _OnlineSoftmax(numerics)
+    for start, stop in _blocks(problem.mask.visible_columns(rows.start, rows.stop), numerics.block_columns):
+        keys, values = read(start, stop)
+        scores = numerics.logits(
+            flat_query @ keys.swapaxes(-1, -2), _bias_block(problem, heads, rows, start, stop, numerics)
+        )
+        by_row = scores.reshape(key_heads, group, count, stop - start)
+        problem.mask.hide(by_row, rows.start, start, numerics.hidden)
+        state.add(scores, values)
+    if state.maximum is None:
+        nothing = np.zeros((key_heads * group, count, problem.value_width), numerics.work)
+        return _tile(problem, heads, rows, nothing, np.full(nothing.shape[:2], np.inf, numerics.work))
+    return _finish(problem, heads, rows, state, numerics)
+
+
+def _finish(
+    problem: SequenceProblem, heads: slice, rows: slice, state: _OnlineSoftmax, numerics: Numerics
+) -> Tile:
+    """Divide by the row sums and clear the rows that saw nothing."""
+    assert state.maximum is not None
+    count = rows.stop - rows.start
+    empty = np.broadcast_to(
+        problem.mask.rows_outside_window()[rows], (state.maximum.size // count, count)
+    ).copy()
+    if problem.zero_masked_rows:
+        empty |= state.maximum.reshape(-1, count) <= numerics.ceiling(
+            np.asarray(numerics.hidden, state.maximum.dtype)
+        )
+    if problem.sink is not None:
+        sink = widen(problem.sink[heads], numerics.work)
+        state.add_sink(np.repeat(sink, count, axis=1)[..., None])
+    assert state.maximum is not None
+    quotient = state.output / state.total
+    if numerics.output_gain != 1.0:
+        quotient *= quotient.dtype.type(numerics.output_gain)
+    output = quotient.reshape(-1, count, quotient.shape[-1])
+    lse = (state.maximum + np.log(state.total)).reshape(-1, count)
+    output[empty] = 0
+    lse[empty] = np.inf
+    return _tile(problem, heads, rows, output, lse)
+
+
+def _tile(problem: SequenceProblem, heads: slice, rows: slice, output: Floats, lse: Floats) -> Tile:
+    return Tile(slice(heads.start * problem.group, heads.stop * problem.group), rows, output, lse)
+
+
+def _blocks(columns: tuple[int, int], size: int) -> Iterator[tuple[int, int]]:
+    """Blocks on a grid that starts at column 0, cut to the visible range."""
+    begin, end = columns
+    for start in range(begin // size * size, end, size):
+        yield max(start, begin), min(start + size, end)
+
+
+def _bias_block(
+    problem: SequenceProblem, heads: slice, rows: slice, start: int, stop: int, numerics: Numerics
+) -> Floats | None:
+    if problem.bias is None:
+        return None
+    bias = problem.bias[heads, :, :, start:stop]
+    count = rows.stop - rows.start
+    part = widen(bias[:, :, rows] if bias.shape[2] > 1 else bias, numerics.work)
+    shape = (part.shape[0], part.shape[1], count, part.shape[3])
+    spread: npt.NDArray[np.floating] = np.broadcast_to(part, shape).reshape(shape[0], -1, shape[3])
+    return spread
