@@ -1,8 +1,8 @@
 """What each parameter of an operator is for.
 
 The text decides: its type, its place and its name. Where it cannot, ``headers/roles.json`` does: a table
-operator -> parameter -> role, with ``"optional"`` behind the role where null is allowed (``"input
-optional"``).
+operator -> parameter -> role, with ``optional`` or ``required`` behind the role where the name does not say
+whether null is allowed (``"input optional"``).
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ _TENSORS = {"aclTensor", "aclTensorList"}
 _EXECUTORS = {"aclOpExecutor", "atb_Operation"}
 _CONTEXTS = {"atb_Context"}
 _PHASE_ONE = ("GetMaxWorkspaceSize", "GetWorkspaceSize")
-_OUTPUT_NAME = re.compile(r"(?:^(?:out|output|y)|[a-z0-9_](?:Out|_out|Output))\d*\Z")
+_OUTPUT_NAME = re.compile(r"(?:^out|^output|.Out|.Output|.Outputs|_out)\d*\Z")
 _OPTIONAL = "Optional"
 _IN_PLACE = "Ref"
+_IN_PLACE_OPERATOR = re.compile(r"aclnn(?:Inplace|\w*Inplace\Z)")
+_WORKSPACE_SIZE = "uint64_t *"
 
 
 def operator_name(signature: Signature) -> str:
@@ -70,36 +72,77 @@ def with_roles(signature: Signature, overrides: Overrides | None = None) -> Sign
     if not is_phase_one(signature):
         return signature
     own = (overrides or {}).get(operator_name(signature), {})
-    return replace(
-        signature, parameters=tuple(_with_role(p, own.get(p.name, "")) for p in signature.parameters)
-    )
+    given = zip(signature.parameters, _roles(signature), strict=True)
+    return replace(signature, parameters=tuple(_with_role(p, role, own.get(p.name, "")) for p, role in given))
 
 
-def _with_role(parameter: Parameter, override: str) -> Parameter:
+def _with_role(parameter: Parameter, role: Role, override: str) -> Parameter:
     optional = parameter.name.endswith(_OPTIONAL) and parameter.type.endswith("*")
-    role = _role(parameter)
     if override:
         word, _, rest = override.partition(" ")
-        role, optional = Role(word), rest == "optional" or (optional and not rest)
+        role, optional = Role(word), rest == "optional" or (optional and rest != "required")
     return replace(parameter, role=role, optional=optional)
 
 
-def _role(parameter: Parameter) -> Role:
+def _roles(signature: Signature) -> list[Role]:
+    """Roles of the parameters of phase one, in order.
+
+    CANN has two styles. Headers written by hand mark what an operator writes by leaving out ``const``. Headers
+    generated from an operator definition write ``const`` everywhere and put the outputs last.
+    """
+    parameters = signature.parameters
+    roles = [_plain_role(p) for p in parameters]
+    tensors = [i for i, role in enumerate(roles) if role is Role.INPUT]
+    for index in tensors:
+        if _base_name(parameters[index]).endswith(_IN_PLACE):
+            roles[index] = Role.INPLACE
+        elif not _is_const(parameters[index]):
+            roles[index] = Role.OUTPUT
+    if tensors and Role.INPLACE not in roles and _IN_PLACE_OPERATOR.match(operator_name(signature)):
+        roles[tensors[0]] = Role.INPLACE
+    for index in _const_outputs(parameters, tensors, Role.INPLACE in roles):
+        roles[index] = Role.OUTPUT
+    return roles
+
+
+def _const_outputs(parameters: tuple[Parameter, ...], tensors: list[int], in_place: bool) -> list[int]:
+    """Which of the tensors are outputs although they are ``const``: some of the last that stand together."""
+    run = tensors[-1:]
+    while run and run[0] - 1 in tensors:
+        run.insert(0, run[0] - 1)
+    if not run or not all(
+        _is_const(parameters[i]) for i in run if not _base_name(parameters[i]).endswith(_IN_PLACE)
+    ):
+        return []
+    last = parameters[run[-1] + 1].type == _WORKSPACE_SIZE
+    if last and not in_place and tensors[0] < run[0]:
+        return run  # behind the attributes there are only outputs
+    named = len(run)
+    while named and _OUTPUT_NAME.search(run_names[run[named - 1]]):
+        named -= 1
+    if named == len(run) and not in_place and all(_is_const(parameters[i]) for i in tensors):
+        named -= 1  # an operator has an output, whatever its name
+    return run[named:]
+
+
+def _plain_role(parameter: Parameter) -> Role:
+    """The role that the type alone gives; every tensor counts as an input."""
     pointee = parameter.pointee or ""
     if pointee in _CONTEXTS:
         return Role.CONTEXT
     if parameter.type.endswith("**") and pointee.rstrip("* ") in _EXECUTORS:
         return Role.EXECUTOR
-    if parameter.type == "uint64_t *":
+    if parameter.type == _WORKSPACE_SIZE:
         return Role.WORKSPACE_SIZE
-    if pointee not in _TENSORS:
-        return Role.ATTRIBUTE
-    name = parameter.name.removesuffix(_OPTIONAL)
-    if name.endswith(_IN_PLACE):
-        return Role.INPLACE
-    if not parameter.type.startswith("const ") or _OUTPUT_NAME.search(name):
-        return Role.OUTPUT
-    return Role.INPUT
+    return Role.INPUT if pointee in _TENSORS else Role.ATTRIBUTE
+
+
+def _is_const(parameter: Parameter) -> bool:
+    return parameter.type.startswith("const ")
+
+
+def _base_name(parameter: Parameter) -> str:
+    return parameter.name.removesuffix(_OPTIONAL)
 
 
 def pair(signatures: Iterable[Signature]) -> tuple[dict[str, Operator], list[Signature]]:
