@@ -110,15 +110,14 @@ def _const_outputs(parameters: tuple[Parameter, ...], tensors: list[int], in_pla
     run = tensors[-1:]
     while run and run[0] - 1 in tensors:
         run.insert(0, run[0] - 1)
-    if not run or not all(
-        _is_const(parameters[i]) for i in run if not _base_name(parameters[i]).endswith(_IN_PLACE)
-    ):
+    names = {i: _base_name(parameters[i]) for i in run}
+    if not run or any(not _is_const(parameters[i]) for i in run if not names[i].endswith(_IN_PLACE)):
         return []
     last = parameters[run[-1] + 1].type == _WORKSPACE_SIZE
     if last and not in_place and tensors[0] < run[0]:
         return run  # behind the attributes there are only outputs
     named = len(run)
-    while named and _OUTPUT_NAME.search(run_names[run[named - 1]]):
+    while named and _OUTPUT_NAME.search(names[run[named - 1]]):
         named -= 1
     if named == len(run) and not in_place and all(_is_const(parameters[i]) for i in tensors):
         named -= 1  # an operator has an output, whatever its name
