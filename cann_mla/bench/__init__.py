@@ -3,6 +3,6 @@
 One file a family. A benchmark is a function that yields `Measurement` lines; `run` finds them by name.
 """
 
-from cann_mla.bench.core import BENCHMARKS, Measurement, Skip, run
+from cann_mla.bench.core import BENCHMARKS, Measurement, SkipError, run
 
-__all__ = ["BENCHMARKS", "Measurement", "Skip", "run"]
+__all__ = ["BENCHMARKS", "Measurement", "SkipError", "run"]

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import importlib
-import json
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 
-class Skip(Exception):
+class SkipError(Exception):
     """The benchmark cannot run here; the text says what is missing."""
 
 
@@ -32,12 +31,10 @@ class Measurement:
 
     @property
     def missed(self) -> bool:
+        """Whether the value breaks its limit."""
         if self.limit is None or self.value is None:
             return False
         return self.value < self.limit if self.better == "higher" else self.value > self.limit
-
-    def as_json(self) -> str:
-        return json.dumps(asdict(self))
 
 
 # name -> module that yields its lines with `lines()`; imported when it is asked for
@@ -63,12 +60,12 @@ def run(names: list[str] | None = None) -> Iterator[Measurement]:
         lines: Callable[[], Iterator[Measurement]] = importlib.import_module(BENCHMARKS[name]).lines
         try:
             yield from lines()
-        except Skip as why:
+        except SkipError as why:
             yield Measurement(name, None, "", "", None, "higher", {"skipped": str(why)})
 
 
 def seconds(call: Callable[[], object], *, repeat: int = 3, at_least: float = 0.0) -> float:
-    """Best time of one call; repeated until `repeat` runs and `at_least` seconds are over, after a warm-up."""
+    """Best time of one call, after a warm-up: at least `repeat` runs and `at_least` seconds of them."""
     call()
     best, spent, count = float("inf"), 0.0, 0
     while count < repeat or spent < at_least:
@@ -79,7 +76,9 @@ def seconds(call: Callable[[], object], *, repeat: int = 3, at_least: float = 0.
     return best
 
 
-def paired_seconds(first: Callable[[], object], second: Callable[[], object], *, repeat: int = 3) -> tuple[float, float]:
+def paired_seconds(
+    first: Callable[[], object], second: Callable[[], object], *, repeat: int = 3
+) -> tuple[float, float]:
     """Best times of two calls measured in turn, so that a slow spell of the machine meets both."""
     first(), second()
     best = [float("inf"), float("inf")]
@@ -96,7 +95,7 @@ def peak_growth(call: Callable[[], object]) -> int:
 
     Raises
     ------
-    Skip
+    SkipError
         The system does not let a process reset its peak.
     """
     status = Path("/proc/self/status")
@@ -104,7 +103,7 @@ def peak_growth(call: Callable[[], object]) -> int:
         Path("/proc/self/clear_refs").write_text("5")
         before = _field(status.read_text(), "VmRSS")
     except OSError as error:
-        raise Skip(f"peak memory needs Linux's /proc/self/clear_refs: {error}") from error
+        raise SkipError(f"peak memory needs Linux's /proc/self/clear_refs: {error}") from error
     call()
     return _field(status.read_text(), "VmHWM") - before
 

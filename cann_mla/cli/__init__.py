@@ -6,6 +6,7 @@ import argparse
 import importlib
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 COMMANDS = {
     "info": "what was found, what was tried, versions, SoC",
@@ -49,6 +50,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output went away, as head does
         sys.stderr.close()
         return REFUSED
+
+
+def console() -> Any:
+    """A console for tables; where nobody looks at a terminal, wide enough to cut no name."""
+    import os
+
+    from rich.console import Console
+
+    wide = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 200
+    return Console(width=wide, highlight=False)
 
 
 class CommandError(Exception):

@@ -15,6 +15,7 @@ BUILTIN = Path(__file__).parent.parent / "validate" / "builtin"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Fill in the arguments of this command."""
     parser.add_argument(
         "targets", nargs="*", metavar="FILE|FOLDER|OPERATOR", help="cases; without any, the built-in set"
     )
@@ -23,7 +24,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--standard", action="append", metavar="NAME", help="precision standard, may be given several times"
     )
-    parser.add_argument("--golden", choices=("device", "exact"), default="device", help="precision of the reference")
+    parser.add_argument(
+        "--golden", choices=("device", "exact"), default="device", help="precision of the reference"
+    )
     parser.add_argument("--json", metavar="FILE", help="one JSON object a line, as each case ends")
     parser.add_argument("--soc", metavar="PRODUCT", help="only cases of this product")
     parser.add_argument("--id", metavar="PATTERN", help="only cases whose id matches (shell wildcards)")
@@ -32,16 +35,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from rich.console import Console
-
-    from cann_mla.cli import CommandError
+    """Carry the command out; returns the exit status."""
+    from cann_mla.cli import CommandError, console
     from cann_mla.validate.report import JsonLines, Report
     from cann_mla.validate.standard_rules import DEFAULT, find_standard
     from cann_mla.validate.verify import Options
 
-    console = Console()
+    printer = console()
     if arguments.standards:
-        _list_standards(console)
+        _list_standards(printer)
         return 0
     try:
         labels = tuple(find_standard(name).label + _option(name) for name in arguments.standard or [DEFAULT])
@@ -49,9 +51,11 @@ def run(arguments: argparse.Namespace) -> int:
         raise CommandError(str(error)) from error
     via = resolve_via(arguments.via)
     options = Options(via, arguments.golden, labels, arguments.status_only)
-    report = Report(console, show_all=arguments.all)
+    report = Report(printer, show_all=arguments.all)
     with JsonLines(arguments.json) as lines:
-        for case, record in verified(find_cases(arguments.targets), options, arguments, report.skipped_objects):
+        for case, record in verified(
+            find_cases(arguments.targets), options, arguments, report.skipped_objects
+        ):
             lines.write(record)
             report.add(record, case)
     report.print()
@@ -64,7 +68,10 @@ def _option(name: str) -> str:
 
 
 def verified(
-    found: Iterable[Case | CaseError | Skipped], options: Any, arguments: argparse.Namespace, skipped: list[Skipped]
+    found: Iterable[Case | CaseError | Skipped],
+    options: Any,
+    arguments: argparse.Namespace,
+    skipped: list[Skipped],
 ) -> Iterator[tuple[Case | None, dict[str, Any]]]:
     """Judge what was found, case by case; objects that are no case go to `skipped`."""
     from cann_mla.validate.cases import Case, CaseError
@@ -100,7 +107,9 @@ def find_cases(targets: list[str]) -> Iterator[Case | CaseError | Skipped]:
         own = [case for case in load(BUILTIN) if isinstance(case, Case) and case.op == target]
         if not own:
             operators = sorted({case.op for case in load(BUILTIN) if isinstance(case, Case)})
-            raise CommandError(f"{target}: no such file or folder, and no operator with built-in cases ({', '.join(operators)})")
+            raise CommandError(
+                f"{target}: no file, no folder and no operator with built-in cases ({', '.join(operators)})"
+            )
         yield from own
 
 
@@ -113,7 +122,7 @@ def resolve_via(via: str) -> str:
     return loaded_backend()
 
 
-def _list_standards(console: Any) -> None:
+def _list_standards(printer: Any) -> None:
     from rich.table import Table
 
     from cann_mla.validate.standard_rules import STANDARDS
@@ -122,4 +131,4 @@ def _list_standards(console: Any) -> None:
     for label, standard in STANDARDS.items():
         rule = " ".join((type(standard).__doc__ or "").split())
         table.add_row(label, rule, standard.masks, standard.nonfinite, standard.source)
-    console.print(table)
+    printer.print(table)

@@ -10,14 +10,15 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-# name -> module: nothing here is imported before it is asked for
-_HOME = {
-    "Case": "cases", "CaseError": "cases", "Skipped": "cases", "TensorSpec": "cases", "load": "cases", "parse": "cases",
-    "DataError": "data", "fill": "data",
-    "Judgement": "standards", "Standard": "standards",
-    "DEFAULT": "standard_rules", "STANDARDS": "standard_rules", "find_standard": "standard_rules",
-    "Options": "verify", "verify_case": "verify", "CannotRun": "verify", "NotHere": "verify", "Outcome": "verify",
-}  # fmt: skip
+# module -> names: nothing here is imported before it is asked for
+_NAMES = {
+    "cases": "Case CaseError Skipped TensorSpec load parse",
+    "data": "DataError fill",
+    "standards": "Judgement Standard",
+    "standard_rules": "DEFAULT STANDARDS find_standard",
+    "verify": "CannotRunError NotHereError Options Outcome verify_case",
+}
+_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 __all__ = sorted(_HOME)
 
 

@@ -162,7 +162,7 @@ def from_storage(storage: Array, spec: TensorSpec) -> Array:
         return nz_unpack(storage, spec.shape)
     if spec.strides is None and spec.offset == 0:
         return storage[: spec.numel].reshape(spec.shape)
-    return _strided(storage, spec).copy()
+    return np.array(_strided(storage, spec))
 
 
 def logical_matrix(array: Array, spec: TensorSpec) -> Array:
@@ -183,8 +183,12 @@ def _reach(spec: TensorSpec) -> int:
     if spec.numel == 0:
         return spec.offset
     if min((*strides, spec.offset), default=0) < 0:
-        raise DataError(f"strides {list(strides)}, offset {spec.offset}: a view before its storage has no data")
-    return spec.offset + sum((size - 1) * stride for size, stride in zip(spec.shape, strides, strict=True)) + 1
+        raise DataError(
+            f"strides {list(strides)}, offset {spec.offset}: a view before its storage has no data"
+        )
+    return (
+        spec.offset + sum((size - 1) * stride for size, stride in zip(spec.shape, strides, strict=True)) + 1
+    )
 
 
 def _strided(storage: Array, spec: TensorSpec) -> Array:

@@ -14,8 +14,27 @@ from pathlib import Path
 from typing import Any, Union
 
 DTYPES = frozenset(
-    "FP16 BF16 FP32 FP64 INT4 INT8 INT16 INT32 INT64 UINT8 UINT16 UINT32 UINT64 BOOL "
-    "FLOAT8_E4M3FN FLOAT8_E5M2 FLOAT8_E8M0 HIFLOAT8 FLOAT4_E2M1".split()
+    [
+        "FP16",
+        "BF16",
+        "FP32",
+        "FP64",
+        "INT4",
+        "INT8",
+        "INT16",
+        "INT32",
+        "INT64",
+        "UINT8",
+        "UINT16",
+        "UINT32",
+        "UINT64",
+        "BOOL",
+        "FLOAT8_E4M3FN",
+        "FLOAT8_E5M2",
+        "FLOAT8_E8M0",
+        "HIFLOAT8",
+        "FLOAT4_E2M1",
+    ]
 )
 FORMATS = frozenset({"ND", "FRACTAL_NZ", "NCHW"})
 SOCS = frozenset({"Ascend910B", "Ascend910_93", "Ascend950"})
@@ -23,7 +42,19 @@ MEMORY = frozenset({"device", "host"})
 REMARKS = ("real", "why", "at", "doubtful", "source", "note")
 
 _CASE_KEYS = frozenset(
-    ("id", "op", "soc", "tensors", "attrs", "seed", "inputs_npz", "expected_npz", "expect", "workspace", *REMARKS)
+    (
+        "id",
+        "op",
+        "soc",
+        "tensors",
+        "attrs",
+        "seed",
+        "inputs_npz",
+        "expected_npz",
+        "expect",
+        "workspace",
+        *REMARKS,
+    )
 )
 _TENSOR_KEYS = frozenset(
     ("shape", "dtype", "format", "storage_shape", "strides", "offset", "memory", "alias", "data")
@@ -72,6 +103,7 @@ class TensorSpec:
 
     @property
     def numel(self) -> int:
+        """Number of elements of the view."""
         return prod(self.shape)
 
 
@@ -245,7 +277,9 @@ def _tensor(name: str, value: Any) -> TensorSpec:
     if value.get("strides") is not None:
         spec.strides = _sizes(value["strides"], f"tensors.{name}.strides")
         if len(spec.strides) != len(spec.shape):
-            raise CaseError(f"tensors.{name}: {len(spec.strides)} strides for a shape of rank {len(spec.shape)}")
+            raise CaseError(
+                f"tensors.{name}: {len(spec.strides)} strides for a shape of rank {len(spec.shape)}"
+            )
     spec.offset = _integer(value.get("offset", 0), f"tensors.{name}.offset")
     spec.alias = value.get("alias")
     if spec.alias is not None and not isinstance(spec.alias, str):

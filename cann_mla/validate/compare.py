@@ -40,6 +40,7 @@ class OutputResult:
 
     @property
     def ok(self) -> bool:
+        """Whether every section passes and nothing was changed unasked."""
         return not self.reason and not self.disturbed and all(part.ok for part in self.sections.values())
 
     @property
@@ -58,6 +59,7 @@ class OutputResult:
         return f"{self.name}: {'; '.join(parts)}" if parts else ""
 
     def as_json(self) -> dict[str, Any]:
+        """The output's entry in a result line."""
         found = self.worst
         if found is None:
             return {"max_abs": None, "max_rel": None, "share_ok": 0.0, "reason": self.reason}
@@ -72,7 +74,12 @@ class OutputResult:
         }
         if len(self.sections) > 1:
             record["sections"] = {
-                label: {"max_abs": part.max_abs, "share_ok": part.share_ok, "standard": part.standard, "ok": part.ok}
+                label: {
+                    "max_abs": part.max_abs,
+                    "share_ok": part.share_ok,
+                    "standard": part.standard,
+                    "ok": part.ok,
+                }
                 for label, part in self.sections.items()
             }
         if self.disturbed:
@@ -128,6 +135,7 @@ def differing_granules(left: Array, right: Array) -> NDArray[np.bool_]:
 
 
 def all_passed(results: Sequence[OutputResult]) -> bool:
+    """Whether every output passes."""
     return all(result.ok for result in results)
 
 

@@ -22,7 +22,9 @@ from cann_mla.dtypes import DType, dtype, from_bits, hifloat8_encode
 CHUNK = 1 << 18  # elements made at a time: the temporaries stay in cache
 DEFAULT_NORMAL: Mapping[str, Any] = {"dist": "normal"}
 DEFAULT_ZEROS: Mapping[str, Any] = {"dist": "zeros"}
-_FLOATS = frozenset("FP16 BF16 FP32 FP64 FLOAT8_E4M3FN FLOAT8_E5M2 FLOAT8_E8M0 HIFLOAT8 FLOAT4_E2M1".split())
+_FLOATS = frozenset(
+    ["FP16", "BF16", "FP32", "FP64", "FLOAT8_E4M3FN", "FLOAT8_E5M2", "FLOAT8_E8M0", "HIFLOAT8", "FLOAT4_E2M1"]
+)
 
 
 class DataError(ValueError):
@@ -39,7 +41,9 @@ def default_data(name: str, dtype_name: str, *, output: bool) -> Mapping[str, An
     return DEFAULT_NORMAL if dtype_name in _FLOATS and not (output or is_cache) else DEFAULT_ZEROS
 
 
-def fill(data: Mapping[str, Any], *, seed: int, name: str, shape: tuple[int, ...], dtype_name: str) -> NDArray[Any]:
+def fill(
+    data: Mapping[str, Any], *, seed: int, name: str, shape: tuple[int, ...], dtype_name: str
+) -> NDArray[Any]:
     """Make one operand.
 
     Parameters
@@ -101,6 +105,7 @@ def _random(
     data: Mapping[str, Any], bits: np.random.Philox, shape: tuple[int, ...], kind: DType
 ) -> NDArray[Any]:
     out = np.empty(prod(shape), kind.numpy)
+    values: NDArray[Any]
     for where, words in _words(bits, out.size):
         if data["dist"] == "normal":
             values = _normal(words, float(data.get("mean", 0)), float(data.get("std", 1)))
@@ -129,13 +134,14 @@ def _normal(words: NDArray[np.uint32], mean: float, std: float) -> NDArray[np.fl
     fraction = (words & np.uint32(0xFFFF)).astype(np.float32) * np.float32(2.0**-16)
     left = knots[index]
     z = left + (knots[index + 1] - left) * fraction
-    return z if (mean, std) == (0.0, 1.0) else np.float32(mean) + np.float32(std) * z
+    return np.asarray(z if (mean, std) == (0.0, 1.0) else np.float32(mean) + np.float32(std) * z, np.float32)
 
 
 def _integers(words: NDArray[np.uint32], low: int, high: int) -> NDArray[np.int64]:
     if not 0 < high - low <= 2**32:
         raise DataError(f"integers: low {low}, high {high}; low < high <= low + 2**32 is wanted")
-    return (words.astype(np.uint64) * np.uint64(high - low) >> np.uint64(32)).astype(np.int64) + low
+    scaled = words.astype(np.uint64) * np.uint64(high - low) >> np.uint64(32)
+    return np.asarray(scaled.astype(np.int64) + low)
 
 
 def _permutation(high: int, bits: np.random.Philox, shape: tuple[int, ...]) -> NDArray[np.int64]:
@@ -149,13 +155,16 @@ def _permutation(high: int, bits: np.random.Philox, shape: tuple[int, ...]) -> N
 def _triu(value: float, shape: tuple[int, ...], kind: DType) -> NDArray[Any]:
     if len(shape) < 2:
         raise DataError(f"triu: a matrix has a diagonal, shape {list(shape)} has none")
-    return np.broadcast_to(_cast(np.triu(np.full(shape[-2:], value, np.float32), 1), kind), shape).copy()
+    matrix = _cast(np.triu(np.full(shape[-2:], value, np.float32), 1), kind)
+    return np.array(np.broadcast_to(matrix, shape))
 
 
 def _randomstate(data: Mapping[str, Any], shape: tuple[int, ...], kind: DType) -> NDArray[Any]:
     state = np.random.RandomState(data["seed"])
     if data["method"] == "randint":
-        drawn = state.randint(data["low"], data["high"], size=shape, dtype=np.dtype(data.get("dtype", "int64")))
+        drawn = state.randint(
+            data["low"], data["high"], size=shape, dtype=np.dtype(data.get("dtype", "int64"))
+        )
         return _cast(np.asarray(drawn), kind)
     return _cast(np.asarray(state.uniform(data["low"], data["high"], size=shape), np.float32), kind)
 
@@ -164,9 +173,13 @@ def _raw(values: list[int], name: str, shape: tuple[int, ...], kind: DType) -> N
     packed = kind.bits == 4
     count = (prod(shape) + 1) // 2 if packed else prod(shape)
     if len(values) != count:
-        raise DataError(f"{name}: {len(values)} bit patterns for shape {list(shape)} of {kind.name}, {count} wanted")
+        raise DataError(
+            f"{name}: {len(values)} bit patterns for shape {list(shape)} of {kind.name}, {count} wanted"
+        )
     words = np.array(values, np.uint64).astype(np.dtype(f"u{max(kind.bits // 8, 1)}"))
-    return words.view(kind.numpy).reshape(shape) if kind.numpy.isbuiltin == 1 else from_bits(words, kind, shape)
+    return (
+        words.view(kind.numpy).reshape(shape) if kind.numpy.isbuiltin == 1 else from_bits(words, kind, shape)
+    )
 
 
 def _values(values: list[Any], kind: DType) -> NDArray[Any]:
@@ -180,18 +193,18 @@ def _cast(values: NDArray[Any], kind: DType) -> NDArray[Any]:
     if kind.name == "HIFLOAT8":
         return hifloat8_encode(values.astype(np.float32))
     if kind.name == "BOOL":
-        return values != 0
+        return np.asarray(values != 0)
     if kind.numpy.isbuiltin != 1:
         return _cast_extended(values, kind)
     if kind.numpy.kind in "iu" and values.dtype.kind == "f":
         limits = np.iinfo(kind.numpy)
-        return np.clip(np.rint(values), limits.min, limits.max).astype(kind.numpy)
+        return np.asarray(np.clip(np.rint(values), limits.min, limits.max)).astype(kind.numpy)
     return values.astype(kind.numpy)
 
 
 def _cast_extended(values: NDArray[Any], kind: DType) -> NDArray[Any]:
     if kind.name == "INT4":
-        return np.clip(np.rint(values), -8, 7).astype(np.int8).astype(kind.numpy)
+        return np.asarray(np.clip(np.rint(values), -8, 7)).astype(np.int8).astype(kind.numpy)
     if kind.name == "FLOAT8_E8M0":
         values = np.abs(values)
     with np.errstate(over="ignore"):  # beyond the largest value: the dtype's own infinity or NaN

@@ -20,7 +20,7 @@ Array = NDArray[Any]
 PRECISIONS = ("device", "exact")
 
 
-class NoGolden(Exception):
+class NoGoldenError(Exception):
     """There is nothing to compare a result with; the text says why."""
 
 
@@ -29,7 +29,7 @@ def run_reference(case: Case, arrays: Mapping[str, Array], roles: Roles, precisi
 
     Raises
     ------
-    NoGolden
+    NoGoldenError
         The reference does not have the operator, or not this variant of it.
     ValueError
         The reference refuses the operands.
@@ -52,7 +52,7 @@ def run_reference(case: Case, arrays: Mapping[str, Array], roles: Roles, precisi
             case.op, tensors, case.attrs, soc=case.soc or "Ascend910B", precision=precision, outputs=outputs
         )
     except NotImplementedError as error:
-        raise NoGolden(str(error)) from error
+        raise NoGoldenError(str(error)) from error
 
 
 def reference_golden(
@@ -93,7 +93,10 @@ def write_only_caches(case: Case, roles: Roles) -> dict[str, TensorSpec]:
     return {
         name: operand
         for name, operand in case.tensors.items()
-        if name in roles.inplace and "cache" in name.lower() and isinstance(operand, TensorSpec) and operand.numel
+        if name in roles.inplace
+        and "cache" in name.lower()
+        and isinstance(operand, TensorSpec)
+        and operand.numel
     }
 
 
@@ -101,11 +104,17 @@ def _noise(name: str, spec: TensorSpec) -> Array:
     """Values that no operator computes by chance: random, finite, of every magnitude the dtype has."""
     bits = dtype(spec.dtype).bits
     if bits not in (8, 16, 32, 64):
-        return fill({"dist": "integers", "low": 0, "high": 2}, seed=-1, name=name, shape=spec.shape, dtype_name=spec.dtype)
+        return fill(
+            {"dist": "integers", "low": 0, "high": 2},
+            seed=-1,
+            name=name,
+            shape=spec.shape,
+            dtype_name=spec.dtype,
+        )
     count = spec.numel * bits // 8
     words = np.random.Philox(key=0x5EED).random_raw(-(-count // 8)).view(np.uint8)[:count]
     words = words & np.uint8(0xBF)  # the second bit of an exponent stays clear: no NaN, no infinity
-    return words.view(dtype(spec.dtype).numpy).reshape(spec.shape)
+    return np.asarray(words.view(dtype(spec.dtype).numpy)).reshape(spec.shape)
 
 
 def _restore(golden: Array, noise: Array, initial: Array) -> Golden:
@@ -115,7 +124,9 @@ def _restore(golden: Array, noise: Array, initial: Array) -> Golden:
         untouched = ~differing_granules(golden, noise)
         width = golden.nbytes // untouched.size
         raw = golden.copy().reshape(-1).view(np.uint8).reshape(-1, width)
-        raw[untouched] = np.ascontiguousarray(initial).reshape(-1).view(np.uint8).reshape(-1, width)[untouched]
+        raw[untouched] = (
+            np.ascontiguousarray(initial).reshape(-1).view(np.uint8).reshape(-1, width)[untouched]
+        )
         return Golden(raw.reshape(-1).view(golden.dtype).reshape(golden.shape), untouched)
     kept = golden == as_double(noise, kind)  # exact precision: float64
     restored = np.where(kept, as_double(initial, kind), golden)

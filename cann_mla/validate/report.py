@@ -24,14 +24,18 @@ class JsonLines:
     """A file that holds one JSON object a line, each on disk before the next case starts."""
 
     def __init__(self, path: str | Path | None) -> None:
-        self._file: IO[str] | None = Path(path).open("w", encoding="utf-8") if path else None
+        self._file: IO[str] | None = None
+        if path:
+            self._file = Path(path).open("w", encoding="utf-8")  # noqa: SIM115 - closed by close()
 
     def write(self, record: Record) -> None:
+        """Append one record and flush it."""
         if self._file is not None:
             self._file.write(json.dumps(record) + "\n")
             self._file.flush()
 
     def close(self) -> None:
+        """Close the file; a second call does nothing."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -39,7 +43,9 @@ class JsonLines:
     def __enter__(self) -> JsonLines:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
 
@@ -53,6 +59,7 @@ class Report:
         self.counts: Counter[str] = Counter()
 
     def add(self, record: Record, case: Case | None) -> None:
+        """Take the record of a case that has ended."""
         self.counts[record["verdict"]] += 1
         # Of a long run only what is shown is kept: thousands of cases hold thousands of descriptions.
         if self.show_all or record["verdict"] != "pass" or len(self.rows) < DETAILED:
@@ -60,13 +67,16 @@ class Report:
 
     @property
     def total(self) -> int:
+        """Number of cases so far."""
         return sum(self.counts.values())
 
     @property
     def failed(self) -> bool:
+        """Whether any case failed or erred."""
         return bool(self.counts["fail"] or self.counts["error"])
 
     def print(self) -> None:
+        """Print table, messages and summary."""
         few = self.show_all or self.total <= DETAILED
         shown = self.rows if few else [row for row in self.rows if row[0]["verdict"] != "pass"]
         if any(record["outputs"] for record, _ in shown):
@@ -93,7 +103,18 @@ class Report:
 
 def _output_table(rows: list[tuple[Record, Case | None]]) -> Table:
     table = Table(box=None, pad_edge=False)
-    for column in ("case", "output", "shape", "dtype", "standard", "max abs", "max rel", "share ok", "worst at", "verdict"):
+    for column in (
+        "case",
+        "output",
+        "shape",
+        "dtype",
+        "standard",
+        "max abs",
+        "max rel",
+        "share ok",
+        "worst at",
+        "verdict",
+    ):
         table.add_column(column, justify="right" if column in ("max abs", "max rel", "share ok") else "left")
     for record, case in rows:
         name = record["id"]

@@ -6,6 +6,7 @@ CANN's operator test kit (TTK), the pytest of ops-transformer.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,6 +42,17 @@ def _max(values: Doubles) -> float:
     return float(values.max(initial=0.0))
 
 
+# dtype -> rtol, atol, limit
+_MIXED: Mapping[str, tuple[float, float, float]] = {
+    "FP16": (2.0**-9, 2.0**-9, 0.1),
+    "BF16": (2.0**-6, 2.0**-6, 1.0),
+    "FP32": (2.0**-10, 2.0**-16, 0.01),
+    "FP64": (2.0**-10, 2.0**-16, 0.01),  # not published: judged as FP32
+    "FLOAT8_E4M3FN": (2.0**-2, 2.0**-4, 1.0),
+    "FLOAT8_E5M2": (2.0**-1, 2.0**-3, 0.1),
+}
+
+
 class MixedTolerance(Standard):
     """|a-g| <= atol + rtol |g| for 99 % of the elements, and |a-g| <= limit for all.
 
@@ -50,26 +62,15 @@ class MixedTolerance(Standard):
     """
 
     source = "opbase, precision standard for operators (mixed tolerance)"
-    # dtype -> rtol, atol, limit
-    TABLE = {
-        "FP16": (2.0**-9, 2.0**-9, 0.1),
-        "BF16": (2.0**-6, 2.0**-6, 1.0),
-        "FP32": (2.0**-10, 2.0**-16, 0.01),
-        "FP64": (2.0**-10, 2.0**-16, 0.01),  # not published: judged as FP32
-        "FLOAT8_E4M3FN": (2.0**-2, 2.0**-4, 1.0),
-        "FLOAT8_E5M2": (2.0**-1, 2.0**-3, 0.1),
-    }
+    dtypes = frozenset(_MIXED)
     SHARE = 0.99
 
     def __init__(self, name: str, limit: str) -> None:
         self.name, self.limit = name, limit
 
-    def covers(self, dtype_name: str) -> bool:
-        return dtype_name in self.TABLE
-
-    def grade(self, chunk: Chunk) -> Grade:
+    def _grade(self, chunk: Chunk) -> Grade:
         name = chunk.kind.name
-        rtol, atol, limit = self.TABLE[name]
+        rtol, atol, limit = _MIXED[name]
         scale = np.abs(chunk.g) if self.limit == "golden" else np.ones_like(chunk.g)
         beyond = chunk.diff > np.maximum(limit, 32 * ulp(scale, name))
         with np.errstate(invalid="ignore"):
@@ -77,11 +78,20 @@ class MixedTolerance(Standard):
         grade.sums["beyond"] = float(np.count_nonzero(beyond))
         return grade
 
-    def verdict(self, totals: Totals, dtype_name: str) -> str:
+    def _verdict(self, totals: Totals, dtype_name: str) -> str:
         beyond = int(totals.sums.get("beyond", 0))
         if beyond:
             return f"{beyond} elements beyond the limit, largest difference {totals.max_abs:.6g}"
         return share_reason(totals, self.SHARE)
+
+
+_MERE: Mapping[str, float] = {
+    "FP16": 2.0**-10,
+    "BF16": 2.0**-7,
+    "FP32": 2.0**-13,
+    "FLOAT8_E4M3FN": 2.0**-3,
+    "FLOAT8_E5M2": 2.0**-2,
+}
 
 
 class MeanAndMaxRelative(Standard):
@@ -89,23 +99,20 @@ class MeanAndMaxRelative(Standard):
 
     name = "mere-mare"
     source = "opbase, precision standard (English page); TTK stat_rel_err"
-    T = {"FP16": 2.0**-10, "BF16": 2.0**-7, "FP32": 2.0**-13, "FLOAT8_E4M3FN": 2.0**-3, "FLOAT8_E5M2": 2.0**-2}
+    dtypes = frozenset(_MERE)
 
-    def covers(self, dtype_name: str) -> bool:
-        return dtype_name in self.T
-
-    def grade(self, chunk: Chunk) -> Grade:
+    def _grade(self, chunk: Chunk) -> Grade:
         with np.errstate(invalid="ignore"):
             relative = chunk.relative(np.abs(chunk.g) + 1e-7)
-        bound = 10 * self.T[chunk.kind.name]
+        bound = 10 * _MERE[chunk.kind.name]
         grade = _graded(relative, bound)
         grade.bad = ~(relative < bound)
         grade.sums["r"] = _sum(relative)
         grade.maxima["r"] = _max(relative)
         return grade
 
-    def verdict(self, totals: Totals, dtype_name: str) -> str:
-        bound = self.T[dtype_name]
+    def _verdict(self, totals: Totals, dtype_name: str) -> str:
+        bound = _MERE[dtype_name]
         if not totals.largest("r") < 10 * bound:
             return f"max relative error {totals.largest('r'):.6g}, below {10 * bound:g} is wanted"
         if not totals.mean("r") < bound:
@@ -117,18 +124,16 @@ class DoubleThousandth(Standard):
     """|a-g| / |g| < 0.001 for 99.9 % of the elements."""
 
     name = "double-thousandth"
+    dtypes = _FLOATS
     source = "msprobe, double thousandth"
 
-    def covers(self, dtype_name: str) -> bool:
-        return dtype_name in _FLOATS
-
-    def grade(self, chunk: Chunk) -> Grade:
+    def _grade(self, chunk: Chunk) -> Grade:
         relative = chunk.relative(np.abs(chunk.g))
         grade = _graded(relative, 0.001)
         grade.bad = ~(relative < 0.001)
         return grade
 
-    def verdict(self, totals: Totals, dtype_name: str) -> str:
+    def _verdict(self, totals: Totals, dtype_name: str) -> str:
         return share_reason(totals, 0.999)
 
 
@@ -140,25 +145,24 @@ class AtbSingle(Standard):
     """
 
     name = "atb-single"
+    dtypes = _FLOATS
     source = "ascend-transformer-boost, new single-benchmark rule of its operator tests"
 
     def __init__(self, accumulations: int = 0) -> None:
         self.accumulations = accumulations
 
     def bound(self, dtype_name: str) -> float:
+        """The factor e for a dtype."""
         long = self.accumulations >= 2048
         if dtype_name == "FP32":
             return 2.0**-14 if self.accumulations >= 16384 else 2.0**-10 if long else 2.0**-11
         return {"FP16": 2.0**-8, "BF16": 2.0**-7}[dtype_name] * (2 if long else 1)
 
-    def covers(self, dtype_name: str) -> bool:
-        return dtype_name in _FLOATS
-
-    def grade(self, chunk: Chunk) -> Grade:
+    def _grade(self, chunk: Chunk) -> Grade:
         size = np.maximum(1.0, np.abs(np.where(np.isfinite(chunk.g), chunk.g, 0.0)))
         return _graded(chunk.diff, self.bound(chunk.kind.name) * size)
 
-    def verdict(self, totals: Totals, dtype_name: str) -> str:
+    def _verdict(self, totals: Totals, dtype_name: str) -> str:
         return share_reason(totals, 1.0)
 
 
@@ -166,16 +170,14 @@ class AtbShare(Standard):
     """Share of |a-g| > max(0.005 |g|, 0.005) at most 0.001 (FP16) or 0.005 (BF16)."""
 
     name = "atb-share"
+    dtypes = frozenset({"FP16", "BF16"})
     source = "ascend-transformer-boost, old rule of its operator tests"
 
-    def covers(self, dtype_name: str) -> bool:
-        return dtype_name in ("FP16", "BF16")
-
-    def grade(self, chunk: Chunk) -> Grade:
+    def _grade(self, chunk: Chunk) -> Grade:
         finite = np.where(np.isfinite(chunk.g), chunk.g, 0.0)
         return _graded(chunk.diff, np.maximum(0.005 * np.abs(finite), 0.005))
 
-    def verdict(self, totals: Totals, dtype_name: str) -> str:
+    def _verdict(self, totals: Totals, dtype_name: str) -> str:
         return share_reason(totals, 0.995 if dtype_name == "BF16" else 0.999)
 
 
@@ -187,12 +189,10 @@ class Quantised(Standard):
     """
 
     name = "quantised"
+    dtypes = QUANTISED
     source = "TTK, quantised and exact comparison"
 
-    def covers(self, dtype_name: str) -> bool:
-        return dtype_name in QUANTISED
-
-    def grade(self, chunk: Chunk) -> Grade:
+    def _grade(self, chunk: Chunk) -> Grade:
         name = chunk.kind.name
         if name in CODES_8BIT and chunk.raw_golden.dtype == chunk.kind.numpy:
             codes = [x.view(np.int8).astype(np.int16) for x in (chunk.raw_actual, chunk.raw_golden)]
@@ -203,34 +203,41 @@ class Quantised(Standard):
             return _graded(exact, 1.0 if name in ("INT8", "INT4") else 0.0)
         return _graded(chunk.diff, 0.0)
 
-    def verdict(self, totals: Totals, dtype_name: str) -> str:
+    def _verdict(self, totals: Totals, dtype_name: str) -> str:
         return share_reason(totals, 0.999 if dtype_name in CODES_8BIT else 1.0)
 
 
 class UlpDistance(Standard):
     """|a-g| in units in the last place of g.
 
-    FP32: mean < 64, or share of more than 32 ULP below 5 %. FP16, BF16, FP8: share of more than 1 ULP below 0.1 %.
+    FP32: mean < 64, or share of more than 32 ULP below 5 %. FP16, BF16, FP8: share of more than 1 ULP below
+    0.1 %.
     """
 
     name = "ulp"
+    dtypes = _FLOATS | {"FLOAT8_E4M3FN", "FLOAT8_E5M2"}
     source = "msprobe, ULP standard (the parts that need no second device)"
 
-    def covers(self, dtype_name: str) -> bool:
-        return dtype_name in _FLOATS | {"FLOAT8_E4M3FN", "FLOAT8_E5M2"}
-
-    def grade(self, chunk: Chunk) -> Grade:
+    def _grade(self, chunk: Chunk) -> Grade:
         name = chunk.kind.name
         distance = chunk.relative(ulp(np.abs(chunk.g), name))
         grade = _graded(distance, 32.0 if name == "FP32" else 1.0)
         grade.sums["ulp"] = _sum(distance)
         return grade
 
-    def verdict(self, totals: Totals, dtype_name: str) -> str:
+    def _verdict(self, totals: Totals, dtype_name: str) -> str:
         far, mean = totals.bad / max(totals.count, 1), totals.mean("ulp")
         if dtype_name == "FP32":
             return "" if mean < 64 or far < 0.05 else f"mean {mean:.4g} ULP, share beyond 32 ULP {far:.4g}"
         return "" if far < 0.001 else f"share beyond 1 ULP {far:.4g}, below 0.001 is wanted"
+
+
+# dtype -> rtol, small value, atol, largest finite value. BF16's atol is as published; it looks like a slip.
+_THRESHOLD: Mapping[str, tuple[float, float, float, float]] = {
+    "FP16": (2.0**-10, 2.0**-10, 2.0**-16, 65504.0),
+    "BF16": (2.0**-8, 2.0**-10, 1e-16, 3.3895313892515355e38),
+    "FP32": (2.0**-20, 2.0**-20, 2.0**-30, 3.4028234663852886e38),
+}
 
 
 class AbsoluteThreshold(Standard):
@@ -239,51 +246,43 @@ class AbsoluteThreshold(Standard):
     name = "absolute-threshold"
     source = "msprobe, absolute threshold standard"
     nonfinite = "infinities are clipped to the dtype's range on both sides; NaN equals NaN"
-    # dtype -> rtol, small value, atol, largest finite value. BF16's atol is as published; it looks like a slip.
-    TABLE = {
-        "FP16": (2.0**-10, 2.0**-10, 2.0**-16, 65504.0),
-        "BF16": (2.0**-8, 2.0**-10, 1e-16, 3.3895313892515355e38),
-        "FP32": (2.0**-20, 2.0**-20, 2.0**-30, 3.4028234663852886e38),
-    }
+    dtypes = frozenset(_THRESHOLD)
 
-    def covers(self, dtype_name: str) -> bool:
-        return dtype_name in self.TABLE
-
-    def grade(self, chunk: Chunk) -> Grade:
-        rtol, small, atol, largest = self.TABLE[chunk.kind.name]
+    def _grade(self, chunk: Chunk) -> Grade:
+        rtol, small, atol, largest = _THRESHOLD[chunk.kind.name]
         a, g = (np.clip(side, -largest, largest) for side in (chunk.a, chunk.g))
         diff = np.where(chunk.same, 0.0, np.abs(a - g))
         diff[np.isnan(diff)] = np.inf
         size = np.where(np.isnan(g), 0.0, np.abs(g))
         return _graded(diff, np.where(size <= small, atol, rtol * size))
 
-    def verdict(self, totals: Totals, dtype_name: str) -> str:
+    def _verdict(self, totals: Totals, dtype_name: str) -> str:
         return share_reason(totals, 1.0)
 
 
+_ACCUMULATIVE: Mapping[str, float] = {"FP16": 2.0**-8, "BF16": 2.0**-7, "FP32": 2.0**-11}
+
+
 class Accumulative(Standard):
-    """Absolute error where |g| <= 1, relative above, at most 2^-8, 2^-7, 2^-11 (FP16, BF16, FP32); all elements."""
+    """Error, absolute where |g| <= 1, relative above: all at most 2^-8, 2^-7, 2^-11 (FP16, BF16, FP32)."""
 
     name = "accumulative"
     source = "msprobe, accumulative standard"
-    BOUND = {"FP16": 2.0**-8, "BF16": 2.0**-7, "FP32": 2.0**-11}
+    dtypes = frozenset(_ACCUMULATIVE)
 
-    def covers(self, dtype_name: str) -> bool:
-        return dtype_name in self.BOUND
-
-    def grade(self, chunk: Chunk) -> Grade:
+    def _grade(self, chunk: Chunk) -> Grade:
         size = np.maximum(1.0, np.abs(np.where(np.isfinite(chunk.g), chunk.g, 0.0)))
-        return _graded(chunk.diff, self.BOUND[chunk.kind.name] * size)
+        return _graded(chunk.diff, _ACCUMULATIVE[chunk.kind.name] * size)
 
-    def verdict(self, totals: Totals, dtype_name: str) -> str:
+    def _verdict(self, totals: Totals, dtype_name: str) -> str:
         return share_reason(totals, 1.0)
 
 
 @dataclass
 class Isclose(Standard):
-    """|a-g| <= atol + rtol |g| for a share of the elements; a failing element's relative error stays below `max_rel`.
+    """|a-g| <= atol + rtol |g| for a share of the elements.
 
-    The relative error of failing elements divides by max(|a|, |g|, 2^-14 / 0.005).
+    A failing element's relative error stays below `max_rel`; it divides by max(|a|, |g|, 2^-14 / 0.005).
     """
 
     name: str
@@ -292,10 +291,10 @@ class Isclose(Standard):
     share: float = 1.0
     max_rel: float | None = None
 
-    def covers(self, dtype_name: str) -> bool:
-        return dtype_name in self.tolerances
+    def __post_init__(self) -> None:
+        self.dtypes = frozenset(self.tolerances)
 
-    def grade(self, chunk: Chunk) -> Grade:
+    def _grade(self, chunk: Chunk) -> Grade:
         rtol, atol = self.tolerances[chunk.kind.name]
         size = np.abs(np.where(np.isfinite(chunk.g), chunk.g, 0.0))
         grade = _graded(chunk.diff, atol + rtol * size)
@@ -305,14 +304,15 @@ class Isclose(Standard):
             grade.maxima["failing"] = _max(failing)
         return grade
 
-    def verdict(self, totals: Totals, dtype_name: str) -> str:
+    def _verdict(self, totals: Totals, dtype_name: str) -> str:
         if self.max_rel is not None and not totals.largest("failing") < self.max_rel:
-            return f"relative error {totals.largest('failing'):.6g} of a failing element, below {self.max_rel:g} is wanted"
+            found = totals.largest("failing")
+            return f"relative error {found:.6g} of a failing element, below {self.max_rel:g} is wanted"
         return share_reason(totals, self.share)
 
 
 _PYTEST = {"FP16": (0.005, 2.5e-5), "FP32": (0.005, 2.5e-5), "BF16": (2.0**-7, 1e-4)}
-_WIDE = {name: (0.05, 0.05) for name in _FLOATS}
+_WIDE = dict.fromkeys(_FLOATS, (0.05, 0.05))
 
 DEFAULT = "mixed-tolerance/1"
 STANDARDS: dict[str, Standard] = {
@@ -354,7 +354,7 @@ def find_standard(name: str) -> Standard:
 
 
 def standard_for(standard: Standard, dtype_name: str) -> Standard:
-    """The rule that really judges an output: quantised outputs, and what `standard` leaves open, go to `Quantised`.
+    """The rule that really judges: `Quantised` for quantised outputs, else `standard` or the default one.
 
     Raises
     ------

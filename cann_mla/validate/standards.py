@@ -3,14 +3,14 @@
 They disagree with one another on the same data, so a verdict means little without the standard's name,
 its version and what it leaves out. In the formulas `a` is the result under test and `g` the golden.
 
-A standard grades elements chunk by chunk (`grade`) and judges the sums of all chunks (`verdict`); no
+A standard grades elements chunk by chunk (`_grade`) and judges the sums of all chunks (`_verdict`); no
 standard ever holds a second copy of an output.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -29,8 +29,10 @@ _ULP: Mapping[str, tuple[int, int]] = {
     "FP16": (10, -14), "BF16": (7, -126), "FP32": (23, -126), "FP64": (52, -1022),
     "FLOAT8_E4M3FN": (3, -6), "FLOAT8_E5M2": (2, -14),
 }  # fmt: skip
-INTEGERS = frozenset("INT4 INT8 INT16 INT32 INT64 UINT8 UINT16 UINT32 UINT64 BOOL".split())
-CODES_8BIT = frozenset("FLOAT8_E4M3FN FLOAT8_E5M2 HIFLOAT8".split())
+INTEGERS = frozenset(
+    ["INT4", "INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64", "BOOL"]
+)
+CODES_8BIT = frozenset(["FLOAT8_E4M3FN", "FLOAT8_E5M2", "HIFLOAT8"])
 QUANTISED = INTEGERS | CODES_8BIT | {"FLOAT8_E8M0", "FLOAT4_E2M1"}
 
 
@@ -39,7 +41,7 @@ def ulp(values: Doubles, dtype_name: str) -> Doubles:
     mantissa, smallest = _ULP[dtype_name]
     _, exponent = np.frexp(np.where(np.isfinite(values), values, 0.0))
     exponent = np.where(values == 0, smallest, np.maximum(exponent - 1, smallest))
-    return np.ldexp(1.0, exponent - mantissa)
+    return np.asarray(np.ldexp(1.0, exponent - mantissa), np.float64)
 
 
 def as_double(array: NDArray[Any], kind: DType) -> Doubles:
@@ -62,10 +64,12 @@ class Chunk:
 
     @cached_property
     def a(self) -> Doubles:
+        """The result as float64."""
         return as_double(self.raw_actual, self.kind)
 
     @cached_property
     def g(self) -> Doubles:
+        """The golden as float64."""
         return as_double(self.raw_golden, self.kind)
 
     @cached_property
@@ -91,7 +95,7 @@ class Chunk:
 
 @dataclass
 class Grade:
-    """One chunk's elements: which fail, how badly, and what else the verdict adds up or takes the largest of."""
+    """One chunk's elements: which fail, how badly, and what the verdict sums or takes the largest of."""
 
     bad: Bools
     severity: Doubles  # 1 is the edge of what passes
@@ -114,15 +118,19 @@ class Totals:
 
     @property
     def share_ok(self) -> float:
+        """Share of elements that pass."""
         return 1.0 - self.bad / self.count if self.count else 1.0
 
     def mean(self, key: str) -> float:
+        """A sum divided by the number of elements."""
         return self.sums.get(key, 0.0) / self.count if self.count else 0.0
 
     def largest(self, key: str) -> float:
+        """A maximum over all chunks."""
         return self.maxima.get(key, 0.0)
 
     def add(self, chunk: Chunk, grade: Grade) -> None:
+        """Take a chunk and its grade."""
         start = self.count
         self.count += chunk.a.size
         self.bad += int(np.count_nonzero(grade.bad))
@@ -155,6 +163,7 @@ class Standard(ABC):
     """One rule with a name and a version; a changed rule takes a new version."""
 
     name: str
+    dtypes: Collection[str]
     version: int = 1
     source: str
     masks: str = "nothing"
@@ -162,17 +171,18 @@ class Standard(ABC):
 
     @property
     def label(self) -> str:
+        """Name and version."""
         return f"{self.name}/{self.version}"
 
-    @abstractmethod
     def covers(self, dtype_name: str) -> bool:
         """Whether the standard says anything about outputs of this dtype."""
+        return dtype_name in self.dtypes
 
     @abstractmethod
-    def grade(self, chunk: Chunk) -> Grade: ...
+    def _grade(self, chunk: Chunk) -> Grade: ...
 
     @abstractmethod
-    def verdict(self, totals: Totals, dtype_name: str) -> str:
+    def _verdict(self, totals: Totals, dtype_name: str) -> str:
         """Empty if the output passes, else why it does not."""
 
     def judge(self, actual: NDArray[Any], golden: NDArray[Any], dtype_name: str) -> Judgement:
@@ -196,11 +206,17 @@ class Standard(ABC):
             raise ValueError(f"{self.label} says nothing about {dtype_name}")
         totals = Totals()
         for chunk in _chunks(actual, golden, dtype(dtype_name)):
-            totals.add(chunk, self.grade(chunk))
-        reason = self.verdict(totals, dtype_name)
+            totals.add(chunk, self._grade(chunk))
+        reason = self._verdict(totals, dtype_name)
         worst = np.unravel_index(totals.worst, actual.shape) if totals.count else ()
         return Judgement(
-            not reason, self.label, reason, totals.max_abs, totals.max_rel, totals.share_ok, tuple(map(int, worst))
+            not reason,
+            self.label,
+            reason,
+            totals.max_abs,
+            totals.max_rel,
+            totals.share_ok,
+            tuple(map(int, worst)),
         )
 
 

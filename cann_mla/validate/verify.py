@@ -41,11 +41,11 @@ class Outcome:
     outputs: dict[str, Array] = field(default_factory=dict)
 
 
-class CannotRun(Exception):
+class CannotRunError(Exception):
     """The tool cannot run the case; verdict ``error``."""
 
 
-class NotHere(Exception):
+class NotHereError(Exception):
     """The case is for another product, library or build; verdict ``skip``."""
 
 
@@ -62,9 +62,9 @@ def verify_case(case: Case, options: Options, given: Mapping[str, Array] | None 
             _verify_status(case, options, record)
         else:
             _verify_numbers(case, options, record, given)
-    except (CannotRun, CaseError, DataError) as error:
+    except (CannotRunError, CaseError, DataError) as error:
         record.update(verdict="error", message=str(error))
-    except NotHere as error:
+    except NotHereError as error:
         record.update(verdict="skip", message=str(error))
     except MemoryError as error:
         record.update(verdict="error", message=f"not enough memory for the operands: {error}")
@@ -101,7 +101,7 @@ def _verify_status(case: Case, options: Options, record: Record) -> None:
     from cann_mla.validate.status_only import phase_statuses
 
     if options.via == "reference":
-        raise NotHere("the reference makes no status; verify with --via sim or cann")
+        raise NotHereError("the reference makes no status; verify with --via sim or cann")
     record.update(standard="", golden="")
     _set_outcome(record, phase_statuses(case, options.via))
     problem = status_problem(case, record)
@@ -135,8 +135,8 @@ def _judge_numbers(
     roles = roles_of(case.op)
     try:
         record["golden"], golden = _golden(case, options, arrays)
-    except goldens.NoGolden as error:
-        raise NotHere(f"status as expected, numbers not judged: {error}") from error
+    except goldens.NoGoldenError as error:
+        raise NotHereError(f"status as expected, numbers not judged: {error}") from error
     specs = dict(case.specs())
     named = {}
     for label in options.standards:
@@ -167,7 +167,9 @@ def _golden(case: Case, options: Options, arrays: Mapping[str, Array]) -> tuple[
     if case.expected_npz is not None:
         return f"file/{case.expected_npz}", goldens.file_golden(case, arrays, roles_of(case.op))
     if options.via == "reference" and options.golden == "device":
-        raise goldens.NoGolden("the reference would be compared with itself; --golden exact shows its rounding")
+        raise goldens.NoGoldenError(
+            "the reference would be compared with itself; --golden exact shows its rounding"
+        )
     golden = goldens.reference_golden(case, arrays, roles_of(case.op), options.golden)
     return f"reference/{options.golden}", golden
 

@@ -26,14 +26,19 @@ def operands(tensors, given=None, outputs=(), folder=None, **keys):
 def test_names_of_a_list():
     got = operands({"key": [{"shape": [2], "dtype": "FP16"}, {"shape": [3], "dtype": "FP16"}], "q": None})
     assert sorted(got) == ["key.0", "key.1"]
-    assert got["key.0"].shape == (2,) and got["key.1"].dtype == np.float16
+    assert got["key.0"].shape == (2,)
+    assert got["key.1"].dtype == np.float16
 
 
 def test_given_arrays_replace_data_and_others_are_ignored(tmp_path):
     np.savez(tmp_path / "in.npz", x=np.array([7, 8], np.float32), stranger=np.zeros(3))
-    tensors = {"x": {"shape": [2], "dtype": "FP32"}, "y": {"shape": [2], "dtype": "FP32", "data": {"dist": "ones"}}}
+    tensors = {
+        "x": {"shape": [2], "dtype": "FP32"},
+        "y": {"shape": [2], "dtype": "FP32", "data": {"dist": "ones"}},
+    }
     got = operands(tensors, folder=tmp_path, inputs_npz=["in.npz"])
-    assert got["x"].tolist() == [7, 8] and got["y"].tolist() == [1, 1]
+    assert got["x"].tolist() == [7, 8]
+    assert got["y"].tolist() == [1, 1]
     got = operands(tensors, given={"x": np.array([9, 9], np.float32)}, folder=tmp_path, inputs_npz=["in.npz"])
     assert got["x"].tolist() == [9, 9]
 
@@ -60,19 +65,30 @@ def test_npz_round_trip(tmp_path):
     }
     write_npz(tmp_path / "out.npz", arrays)
     bits = read_npz(tmp_path / "out.npz")
-    assert bits["a"].tolist() == [0x3FC0, 0xC000] and bits["b"].tolist() == [0xF1] and bits["c"].tolist() == [3]
+    assert bits["a"].tolist() == [0x3FC0, 0xC000]
+    assert bits["b"].tolist() == [0xF1]
+    assert bits["c"].tolist() == [3]
 
 
 def test_alias_shares_the_storage():
-    got = operands({"x": {"shape": [2, 2], "dtype": "FP32", "data": VALUES}, "y": {"shape": [4], "dtype": "FP32", "alias": "x"}})
+    got = operands(
+        {
+            "x": {"shape": [2, 2], "dtype": "FP32", "data": VALUES},
+            "y": {"shape": [4], "dtype": "FP32", "alias": "x"},
+        }
+    )
     assert got["y"].tolist() == [1, 2, 3, 4]
     got = operands(
         {
             "k": [{"shape": [1], "dtype": "FP32", "data": {"dist": "values", "values": [v]}} for v in (5, 6)],
-            "v": [{"shape": [1], "dtype": "FP32", "alias": "k"}, {"shape": [1], "dtype": "FP32", "alias": "k"}],
+            "v": [
+                {"shape": [1], "dtype": "FP32", "alias": "k"},
+                {"shape": [1], "dtype": "FP32", "alias": "k"},
+            ],
         }
     )
-    assert got["v.0"].tolist() == [5] and got["v.1"].tolist() == [6]
+    assert got["v.0"].tolist() == [5]
+    assert got["v.1"].tolist() == [6]
     with pytest.raises(DataError, match="nobody"):
         operands({"y": {"shape": [1], "dtype": "FP32", "alias": "nobody"}})
 
@@ -92,7 +108,16 @@ def test_offset_and_padded_rows():
 
 def test_overlapping_view_is_consistent():
     """A view of stride 0 has one element: what the reference sees must be what the device sees."""
-    got = operands({"x": {"shape": [3], "dtype": "FP32", "strides": [0], "data": {"dist": "values", "values": [1, 2, 3]}}})
+    got = operands(
+        {
+            "x": {
+                "shape": [3],
+                "dtype": "FP32",
+                "strides": [0],
+                "data": {"dist": "values", "values": [1, 2, 3]},
+            }
+        }
+    )
     assert len(set(got["x"].tolist())) == 1
 
 
@@ -108,7 +133,8 @@ def test_fractal_nz():
     wide = np.arange(16 * 32, dtype=np.float16).reshape(16, 32)
     spec = TensorSpec((16, 32), "FP16", format="FRACTAL_NZ")
     storage = to_storage(wide, spec)
-    assert storage[:16].tolist() == list(range(16)) and storage[16:32].tolist() == list(range(32, 48))
+    assert storage[:16].tolist() == list(range(16))
+    assert storage[16:32].tolist() == list(range(32, 48))
     assert storage[256] == 16  # the second block begins at column 16
     assert np.array_equal(from_storage(storage, spec), wide)
     blocks = TensorSpec((2, 1, 16, 16), "FP16", format="FRACTAL_NZ")

@@ -17,7 +17,13 @@ def test_defaults():
     case = parse(MINIMAL)
     spec = case.tensors["x"]
     assert isinstance(spec, TensorSpec)
-    assert (spec.format, spec.storage_shape, spec.strides, spec.offset, spec.memory) == ("ND", None, None, 0, "device")
+    assert (spec.format, spec.storage_shape, spec.strides, spec.offset, spec.memory) == (
+        "ND",
+        None,
+        None,
+        0,
+        "device",
+    )
     assert (case.seed, case.status, case.phase, case.workspace, case.soc) == (0, 0, None, None, None)
 
 
@@ -32,7 +38,12 @@ def test_everything_a_case_can_say():
                 "b": [{"shape": [4], "dtype": "INT4"}, {"shape": [4], "dtype": "INT4", "alias": "a"}],
                 "c": {"shape": [2, 2], "dtype": "INT8", "strides": [1, 2], "offset": 1, "storage_shape": [5]},
                 "d": None,
-                "e": {"shape": [1], "dtype": "INT32", "memory": "host", "data": {"dist": "values", "values": [3]}},
+                "e": {
+                    "shape": [1],
+                    "dtype": "INT32",
+                    "memory": "host",
+                    "data": {"dist": "values", "values": [3]},
+                },
             },
             "attrs": {"n": 1, "s": "TND", "f": 1.5, "b": True, "none": None, "lengths": []},
             "seed": 9,
@@ -45,7 +56,8 @@ def test_everything_a_case_can_say():
         }
     )
     assert [name for name, _ in case.specs()] == ["a", "b.0", "b.1", "c", "e"]
-    assert case.attrs["lengths"] == [] and case.attrs["none"] is None
+    assert case.attrs["lengths"] == []
+    assert case.attrs["none"] is None
     assert case.remarks == {"real": "crash", "why": "remark"}
     assert (case.status, case.phase, case.workspace) == ("reject", 1, 32)
 
@@ -90,12 +102,15 @@ def test_a_wrong_case_is_named(value, names):
 def test_case_error_carries_the_case():
     with pytest.raises(CaseError) as error:
         parse({**MINIMAL, "shape": 1})
-    assert error.value.case_id == "a" and "'a'" in str(error.value)
+    assert error.value.case_id == "a"
+    assert "'a'" in str(error.value)
 
 
 def test_folder_of_all_forms(tmp_path):
     (tmp_path / "one.json").write_text(json.dumps(MINIMAL))
-    (tmp_path / "many.json").write_text(json.dumps({"cases": [{**MINIMAL, "id": "b"}, {**MINIMAL, "bad": 1}]}))
+    (tmp_path / "many.json").write_text(
+        json.dumps({"cases": [{**MINIMAL, "id": "b"}, {**MINIMAL, "bad": 1}]})
+    )
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "lines.jsonl").write_text(json.dumps({**MINIMAL, "id": "c"}) + "\n\n{broken\n")
     (tmp_path / "sub" / "index.json").write_text('{"vectors": []}')
@@ -103,7 +118,9 @@ def test_folder_of_all_forms(tmp_path):
     found = list(load(tmp_path))
     assert [c.id for c in found if isinstance(c, Case)] == ["b", "a", "c"]
     errors = [str(e) for e in found if isinstance(e, CaseError)]
-    assert len(errors) == 2 and "'bad'" in errors[0] and "lines.jsonl:3" in errors[1]
+    assert len(errors) == 2
+    assert "'bad'" in errors[0]
+    assert "lines.jsonl:3" in errors[1]
     (skipped,) = [s for s in found if isinstance(s, Skipped)]
     assert "index.json" in skipped.source
 
@@ -112,7 +129,8 @@ def test_nan_and_infinity_are_read(tmp_path):
     file = tmp_path / "case.json"
     file.write_text('{"id": "a", "op": "x", "attrs": {"eps": NaN, "limit": -Infinity}}')
     (case,) = load(file)
-    assert case.attrs["eps"] != case.attrs["eps"] and case.attrs["limit"] == float("-inf")
+    assert case.attrs["eps"] != case.attrs["eps"]
+    assert case.attrs["limit"] == float("-inf")
 
 
 def test_missing_file(tmp_path):

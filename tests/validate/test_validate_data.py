@@ -48,7 +48,8 @@ def test_integers_equal_the_construction():
     words = philox_words(7, "tokenX", (3, 5), 15)
     expected = [-127 + (word * 254 >> 32) for word in words]
     got = make({"dist": "integers", "low": -127, "high": 127}, dtype_name="INT8")
-    assert got.dtype == np.int8 and got.reshape(-1).tolist() == expected
+    assert got.dtype == np.int8
+    assert got.reshape(-1).tolist() == expected
 
 
 def test_normal_equals_the_construction():
@@ -74,7 +75,8 @@ def test_permutation_equals_the_construction():
 
 def test_normal_looks_normal():
     values = make({"dist": "normal", "mean": 2, "std": 0.5}, (1000, 1000))
-    assert abs(values.mean() - 2) < 0.002 and abs(values.std() - 0.5) < 0.002
+    assert abs(values.mean() - 2) < 0.002
+    assert abs(values.std() - 0.5) < 0.002
     inside = np.mean(np.abs(values - 2) < 0.5)
     assert abs(inside - 0.682689) < 0.002
 
@@ -105,8 +107,13 @@ def test_rounding_to_the_dtype():
 
 
 def test_raw_bit_patterns():
-    assert make({"dist": "raw", "values": [0x3F80, 0xC000]}, (2,), "BF16").astype(np.float32).tolist() == [1.0, -2.0]
-    assert make({"dist": "raw", "values": [0x7FC00000]}, (1,), "FP32").view(np.uint32).tolist() == [0x7FC00000]
+    assert make({"dist": "raw", "values": [0x3F80, 0xC000]}, (2,), "BF16").astype(np.float32).tolist() == [
+        1.0,
+        -2.0,
+    ]
+    assert make({"dist": "raw", "values": [0x7FC00000]}, (1,), "FP32").view(np.uint32).tolist() == [
+        0x7FC00000
+    ]
     assert make({"dist": "raw", "values": [0xFF]}, (1,), "INT8").tolist() == [-1]
     assert make({"dist": "raw", "values": [0x8F]}, (2,), "INT4").astype(int).tolist() == [-1, -8]
     with pytest.raises(DataError, match="1 wanted"):
@@ -114,7 +121,11 @@ def test_raw_bit_patterns():
 
 
 def test_triu_zeros_ones():
-    assert make({"dist": "triu", "value": -5}, (3, 3), "FP16").tolist() == [[0, -5, -5], [0, 0, -5], [0, 0, 0]]
+    assert make({"dist": "triu", "value": -5}, (3, 3), "FP16").tolist() == [
+        [0, -5, -5],
+        [0, 0, -5],
+        [0, 0, 0],
+    ]
     assert make({"dist": "zeros"}, (2,), "HIFLOAT8").view(np.uint8).tolist() == [0, 0]
     assert make({"dist": "ones"}, (2,), "HIFLOAT8").view(np.uint8).tolist() == [8, 8]
     with pytest.raises(DataError, match="diagonal"):
@@ -123,7 +134,9 @@ def test_triu_zeros_ones():
 
 def test_permutation_of_more_values_than_elements():
     got = make({"dist": "permutation", "high": 1000}, (4,), "INT32")
-    assert len(set(got.tolist())) == 4 and got.min() >= 0 and got.max() < 1000
+    assert len(set(got.tolist())) == 4
+    assert got.min() >= 0
+    assert got.max() < 1000
 
 
 def test_numpy_randomstate():

@@ -51,8 +51,10 @@ def test_mixed_tolerance_element_edge():
     # BF16: 2^-6 + 2^-6 * 1 = 0.03125. One bad element of one is a share of 0; exactly on the edge passes.
     at_edge = judge("mixed-tolerance", [1.03125], [1.0], "BF16", ml_dtypes.bfloat16)
     beyond = judge("mixed-tolerance", [1.0390625], [1.0], "BF16", ml_dtypes.bfloat16)
-    assert at_edge.ok and at_edge.share_ok == 1.0
-    assert not beyond.ok and beyond.share_ok == 0.0
+    assert at_edge.ok
+    assert at_edge.share_ok == 1.0
+    assert not beyond.ok
+    assert beyond.share_ok == 0.0
     assert beyond.max_abs == 0.0390625
 
 
@@ -96,7 +98,8 @@ def test_mixed_tolerance_accepts_agreeing_nonfinite_and_no_other():
         actuals, goldens = padded(actual)
         goldens[0] = golden
         result = judge("mixed-tolerance", actuals, goldens, "FP32", F32)
-        assert not result.ok and result.max_abs == inf
+        assert not result.ok
+        assert result.max_abs == inf
 
 
 def test_mean_and_max_relative():
@@ -105,7 +108,8 @@ def test_mean_and_max_relative():
     assert not judge("mere-mare", [1 + 1.3e-4] * 4, [1.0] * 4, "FP32", F32).ok  # the mean
     assert judge("mere-mare", *padded(1 + 1.2e-3), "FP32", F32).ok
     failing = judge("mere-mare", *padded(1 + 1.3e-3), "FP32", F32)  # the maximum
-    assert not failing.ok and "max relative" in failing.reason
+    assert not failing.ok
+    assert "max relative" in failing.reason
     # near zero the 1e-7 in the denominator decides: 1e-9 / 1e-7 = 0.01
     assert not judge("mere-mare", [1e-9], [0.0], "FP32", F32).ok
 
@@ -244,11 +248,16 @@ def test_standards_disagree_near_zero():
 @pytest.mark.parametrize("label", sorted(STANDARDS))
 def test_every_standard_is_named_and_passes_what_is_equal(label):
     standard = STANDARDS[label]
-    assert standard.source and standard.masks and standard.nonfinite
+    assert standard.source
+    assert standard.masks
+    assert standard.nonfinite
     dtype_name, numpy_type = ("INT8", np.int8) if label == "quantised/1" else ("FP16", np.float16)
     same = np.arange(6, dtype=numpy_type).reshape(2, 3)
     result = standard.judge(same, same.copy(), dtype_name)
-    assert result.ok and result.share_ok == 1.0 and result.max_abs == 0.0 and result.standard == label
+    assert result.ok
+    assert result.share_ok == 1.0
+    assert result.max_abs == 0.0
+    assert result.standard == label
     assert standard.judge(same[:0], same[:0], dtype_name).ok
 
 

@@ -1,0 +1,67 @@
+"""The loaded library as the validator uses it: one a process, one device, switched to each case's product."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from cann_mla.validate.verify import NotHereError
+
+# Prefixes of what chips report, by product; a longer prefix wins.
+_PRODUCTS = {"Ascend910B": "Ascend910B", "Ascend910_93": "Ascend910_93", "Ascend950": "Ascend950"}
+
+
+def loaded_backend() -> str:
+    """``"cann"`` or ``"sim"``: what `cann_mla.load` finds for this process."""
+    import cann_mla
+
+    return str(cann_mla.load().backend)
+
+
+@lru_cache
+def open_library(via: str) -> Any:
+    """Load the backend, initialise it and select device 0.
+
+    Raises
+    ------
+    NotHereError
+        The backend cannot be had in this process; the text lists what was tried.
+    """
+    import cann_mla
+
+    try:
+        library = cann_mla.load(via)
+    except (cann_mla.LibraryNotFoundError, ValueError, ImportError) as error:
+        raise NotHereError(str(error)) from error
+    cann_mla.Device(0)
+    return library
+
+
+def select_product(library: Any, soc: str | None) -> None:
+    """Make the simulator the case's product; on hardware, refuse cases of another one.
+
+    Raises
+    ------
+    NotHereError
+        The device is another product.
+    """
+    if soc is None:
+        return
+    if library.backend == "sim":
+        _set_soc(library, soc)
+        return
+    chip = library.soc or ""
+    if not chip.startswith(_PRODUCTS[soc]):
+        raise NotHereError(f"the case is for {soc}, the device is {chip or 'unknown'}")
+
+
+_current_soc: list[str] = []
+
+
+def _set_soc(library: Any, soc: str) -> None:
+    if _current_soc == [soc]:
+        return
+    status = library.cannMlaSimSetSoc(soc.encode())
+    if status:
+        raise NotHereError(f"the simulator cannot be {soc}: status {status}")
+    _current_soc[:] = [soc]
