@@ -62,44 +62,59 @@ constexpr uint8_t kHifloat8Max = 0x6E;  // 2^15
 constexpr uint8_t kHifloat8Infinity = 0x6F;
 constexpr uint8_t kHifloat8Nan = 0x80;
 
+constexpr int kHifloat8LowestExponent = -22;  // of the smallest subnormal
+
 // Mantissa bits of the binade of exponent e: the format tapers off from 3 at 1.0 to none below 2^-15.
-inline int hifloat8MantissaBits(int exponent)
+constexpr int hifloat8MantissaBits(int exponent)
 {
-    const int size = std::abs(exponent);
+    const int size = exponent < 0 ? -exponent : exponent;
     return exponent < -15 ? 0 : size < 4 ? 3 : size < 8 ? 2 : 1;
 }
 
-// Code of (1 + mantissa / 2^mantissaBits) * 2^exponent. A prefix names how wide the exponent field is; the field holds
-// the exponent's sign and, below an implicit leading one, its magnitude.
-inline uint32_t hifloat8Code(int exponent, uint32_t mantissa)
+// Code of 2^exponent; the mantissa goes into its low bits. A prefix names how wide the exponent field is; the field
+// holds the exponent's sign and, below an implicit leading one, its magnitude.
+constexpr uint8_t hifloat8PowerOfTwo(int exponent)
 {
-    if (exponent < -15) return static_cast<uint32_t>(exponent + 23);  // subnormal: 2^(M-23)
-    if (exponent == 0) return 0x08U | mantissa;
-    const uint32_t size = static_cast<uint32_t>(std::abs(exponent));
-    const uint32_t negative = exponent < 0 ? 1U : 0U;
-    if (size == 1) return 0x10U | (negative << 3) | mantissa;
-    if (size < 4) return 0x20U | (negative << 4) | ((size - 2) << 3) | mantissa;
-    if (size < 8) return 0x40U | (negative << 4) | ((size - 4) << 2) | mantissa;
-    return 0x60U | (negative << 4) | ((size - 8) << 1) | mantissa;
+    if (exponent < -15) return static_cast<uint8_t>(exponent + 23);  // subnormal: 2^(M-23)
+    if (exponent == 0) return 0x08;
+    const int size = exponent < 0 ? -exponent : exponent;
+    const int negative = exponent < 0 ? 1 : 0;
+    if (size == 1) return static_cast<uint8_t>(0x10 | (negative << 3));
+    if (size < 4) return static_cast<uint8_t>(0x20 | (negative << 4) | ((size - 2) << 3));
+    if (size < 8) return static_cast<uint8_t>(0x40 | (negative << 4) | ((size - 4) << 2));
+    return static_cast<uint8_t>(0x60 | (negative << 4) | ((size - 8) << 1));
 }
 
-uint8_t encodeHifloat8(float value, Overflow overflow)
+struct Hifloat8Binades {
+    uint8_t code[38] = {};
+    uint8_t mantissaBits[38] = {};
+    constexpr Hifloat8Binades()
+    {
+        for (int i = 0; i < 38; ++i) {
+            code[i] = hifloat8PowerOfTwo(i + kHifloat8LowestExponent);
+            mantissaBits[i] = static_cast<uint8_t>(hifloat8MantissaBits(i + kHifloat8LowestExponent));
+        }
+    }
+};
+constexpr Hifloat8Binades kBinades;
+
+inline uint8_t encodeHifloat8(float value, Overflow overflow)
 {
-    if (std::isnan(value)) return kHifloat8Nan;
-    const uint32_t sign = std::signbit(value) ? 0x80U : 0U;
-    const float magnitude = std::fabs(value);
-    if (magnitude >= 40960.0F) {  // half way from the largest value to what would be the next
+    const uint32_t bits = floatBits(value);
+    const uint32_t sign = (bits >> 24) & 0x80U;
+    const uint32_t magnitude = bits & 0x7FFFFFFFU;
+    if (magnitude > 0x7F800000U) return kHifloat8Nan;
+    if (magnitude >= 0x47200000U) {  // 40960, half way from the largest value to what would be the next
         return static_cast<uint8_t>(sign | (overflow == Overflow::Saturate ? kHifloat8Max : kHifloat8Infinity));
     }
-    if (magnitude < std::ldexp(1.0F, -23)) return 0;  // also -0: the format has one zero
-    int exponent = std::max(std::ilogb(magnitude), -22);
-    const int bits = hifloat8MantissaBits(exponent);
-    uint32_t units = static_cast<uint32_t>(std::roundf(std::ldexp(magnitude, bits - exponent)));  // ties away
-    if (units == (2U << bits)) {
-        ++exponent;
-        units = 1U << hifloat8MantissaBits(exponent);
-    }
-    return static_cast<uint8_t>(sign | hifloat8Code(exponent, units - (1U << hifloat8MantissaBits(exponent))));
+    if (magnitude < 0x34000000U) return 0;  // below 2^-23; also -0: the format has one zero
+    const int exponent = static_cast<int>(magnitude >> 23) - 127;
+    if (exponent < kHifloat8LowestExponent) return static_cast<uint8_t>(sign | 1U);
+    const int kept = kBinades.mantissaBits[exponent - kHifloat8LowestExponent];
+    const uint32_t rounded = magnitude + (1U << (22 - kept));  // ties away from zero; may carry into the next binade
+    const int binade = static_cast<int>(rounded >> 23) - 127 - kHifloat8LowestExponent;
+    const uint32_t mantissa = (rounded >> (23 - kept)) & ((1U << kept) - 1U);
+    return static_cast<uint8_t>(sign | kBinades.code[binade] | mantissa);
 }
 
 float decodeHifloat8(uint8_t bits)
@@ -186,7 +201,11 @@ uint16_t floatToFp16(float value, Rounding rounding) { return encodeFp16(value, 
 float e4m3ToFloat(uint8_t bits) { return e4m3Table()[bits]; }
 float e5m2ToFloat(uint8_t bits) { return e5m2Table()[bits]; }
 float hifloat8ToFloat(uint8_t bits) { return hifloat8Table()[bits]; }
-float e8m0ToFloat(uint8_t bits) { return bits == 255 ? NAN : std::ldexp(1.0F, static_cast<int>(bits) - 127); }
+float e8m0ToFloat(uint8_t bits)
+{
+    constexpr uint32_t nan = 0x7FC00000U, smallest = 0x00400000U;  // 2^-127 is subnormal
+    return floatFromBits(bits == 255 ? nan : bits == 0 ? smallest : static_cast<uint32_t>(bits) << 23);
+}
 float e2m1ToFloat(uint8_t bits) { return decodeBinary<2, 1>(bits & 0x0FU); }
 
 uint8_t floatToE4m3(float value, Overflow overflow)

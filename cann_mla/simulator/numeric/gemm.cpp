@@ -147,23 +147,11 @@ void multiplyColumnsExact(const float *a, size_t m, size_t k, const Panel &weigh
     }
 }
 
-void multiply(const float *a, size_t m, size_t k, const Panel &weight, size_t n, float *c, const Finish &finish)
+void forColumns(size_t n, const std::function<void(size_t n0, size_t columns)> &body)
 {
     parallelFor((n + kColumns - 1) / kColumns, [&](size_t i) {
         const size_t n0 = i * kColumns;
-        const size_t columns = std::min(kColumns, n - n0);
-        multiplyColumns(a, m, k, weight, n0, columns, c + n0, n);
-        if (finish) finish(n0, columns);
-    });
-}
-
-void multiplyExact(const float *a, size_t m, size_t k, const Panel &weight, size_t n, int32_t *c, const Finish &finish)
-{
-    parallelFor((n + kColumns - 1) / kColumns, [&](size_t i) {
-        const size_t n0 = i * kColumns;
-        const size_t columns = std::min(kColumns, n - n0);
-        multiplyColumnsExact(a, m, k, weight, n0, columns, c + n0, n);
-        if (finish) finish(n0, columns);
+        body(n0, std::min(kColumns, n - n0));
     });
 }
 

@@ -40,11 +40,7 @@ void multiplyColumns(const float *a, size_t m, size_t k, const Panel &weight, si
 void multiplyColumnsExact(const float *a, size_t m, size_t k, const Panel &weight, size_t n0, size_t n, int32_t *c,
                           size_t ldc);
 
-// All n columns, panels handed out over the pool. `finish(n0, columns)` runs in the same thread as soon as these
-// columns of C are complete; may be empty.
-using Finish = std::function<void(size_t n0, size_t columns)>;
-void multiply(const float *a, size_t m, size_t k, const Panel &weight, size_t n, float *c, const Finish &finish = {});
-void multiplyExact(const float *a, size_t m, size_t k, const Panel &weight, size_t n, int32_t *c,
-                   const Finish &finish = {});
+// Hands out the columns [0, n) over the pool, in panels of a width that suits the products above.
+void forColumns(size_t n, const std::function<void(size_t n0, size_t columns)> &body);
 
 }  // namespace sim::numeric
