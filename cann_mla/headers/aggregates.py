@@ -131,9 +131,11 @@ def declare_member(name: str, type_text: str) -> str:
 def _sized(type_text: str, names: Mapping[str, int]) -> str:
     """Replace the array sizes by numbers."""
     base, *sizes = type_text.split("[")
-    for size in sizes:
-        try:
-            base += f"[{evaluate(size[:-1], names)}]"
-        except ValueError as error:
-            raise UnreadableError(f"the array size {size[:-1]!r} cannot be read ({error})") from None
-    return base
+    return base + "".join(f"[{_size(size[:-1], names)}]" for size in sizes)
+
+
+def _size(text: str, names: Mapping[str, int]) -> int:
+    try:
+        return evaluate(text, names)
+    except ValueError as error:
+        raise UnreadableError(f"the array size {text!r} cannot be read ({error})") from None

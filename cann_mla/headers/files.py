@@ -80,8 +80,25 @@ class HeaderSet:
         return cdef(self.headers, self._known.types if self._known else ())
 
 
-def read(paths: Iterable[Path | str], *, known: HeaderSet | None = None, cplusplus: bool = True) -> HeaderSet:
+def read(
+    paths: Iterable[Path | str],
+    *,
+    known: HeaderSet | None = None,
+    roles: Overrides | None = None,
+    cplusplus: bool = True,
+) -> HeaderSet:
     """Read header files as one unit.
+
+    Parameters
+    ----------
+    paths : iterable of path
+        The files.
+    known : HeaderSet, optional
+        Headers whose types these use, usually ``shipped.load()``.
+    roles : mapping, optional
+        Operator -> parameter -> role where the prototypes cannot tell; added to the shipped table.
+    cplusplus : bool
+        Whether ``__cplusplus`` counts as defined.
 
     Raises
     ------
@@ -90,15 +107,10 @@ def read(paths: Iterable[Path | str], *, known: HeaderSet | None = None, cpluspl
     OSError
         A file cannot be opened.
     """
-    headers: list[Header] = []
-    errors: list[HeaderError] = []
-    for path in paths:
-        try:
-            headers.append(read_header(path, cplusplus=cplusplus))
-        except HeaderError as error:
-            errors.append(error)
-    if errors:
-        raise HeaderError(problem for error in errors for problem in error.problems)
+    headers = [scan(path, roles=roles, cplusplus=cplusplus) for path in paths]
+    problems = [problem for header in headers for problem in header.problems]
+    if problems:
+        raise HeaderError(problems)
     return HeaderSet(headers, known)
 
 
@@ -127,7 +139,9 @@ def read_header(path: Path | str, *, name: str | None = None, cplusplus: bool = 
     return header
 
 
-def scan(path: Path | str, *, name: str | None = None, cplusplus: bool = True) -> Header:
+def scan(
+    path: Path | str, *, name: str | None = None, roles: Overrides | None = None, cplusplus: bool = True
+) -> Header:
     """Read one header file as far as it can be read; what was refused is in ``problems``."""
     shown = name or str(path)
     size = Path(path).stat().st_size
@@ -135,9 +149,8 @@ def scan(path: Path | str, *, name: str | None = None, cplusplus: bool = True) -
         return Header(
             shown, problems=[Problem(shown, 1, "", f"{size} bytes; a header has at most {_LARGEST}")]
         )
-    text = Path(path).read_text(encoding="utf-8", errors="replace")
-    header = parse(text, shown, cplusplus=cplusplus)
-    table = overrides()
+    header = parse(Path(path).read_text(encoding="utf-8", errors="replace"), shown, cplusplus=cplusplus)
+    table = {**overrides(), **(roles or {})}
     header.declarations = [
         with_roles(d, table) if isinstance(d, Signature) else d for d in header.declarations
     ]

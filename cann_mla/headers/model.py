@@ -234,8 +234,10 @@ class HeaderError(ValueError):
 class Header:
     """All that was read from one header.
 
-    ``declarations`` keeps the order of the text. ``ignored`` and ``problems`` hold the rest of it: together
-    the three account for every declaration, so that nothing is lost in silence.
+    ``declarations`` keeps the order of the text, and ``spans`` says by name where in it each stands (offset
+    of the first character and of the one behind the last, without decoration in front). ``ignored`` and
+    ``problems`` hold the rest of it: together the three account for every declaration, so that nothing is
+    lost in silence.
     """
 
     path: str
@@ -243,6 +245,7 @@ class Header:
     includes: list[str] = field(default_factory=list)
     ignored: list[Ignored] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
+    spans: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     @property
     def signatures(self) -> list[Signature]:

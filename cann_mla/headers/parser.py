@@ -7,7 +7,7 @@ Blocks are followed with an explicit stack, never by recursion.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from cann_mla.headers.aggregates import enumerators, fields
 from cann_mla.headers.declarator import (
@@ -47,6 +47,8 @@ _LEADING = {
 _TRAILING = {"noexcept", "override", "final"}
 _CLASSES = ("class", "template")
 _MOST_PROBLEMS = 200
+_ReadBlock = Callable[[int, int, int, int], None]
+"""Called with the index of the first token, of both braces and of the final semicolon."""
 
 
 def parse(text: str, path: str, *, cplusplus: bool = True) -> Header:
@@ -80,7 +82,8 @@ class _Parser:
         self._names = {c.name: c.value for c in tokens.constants}
         self._scopes: list[tuple[str, int]] = []  # namespace name ("" for extern "C") and line
         self._external = 0
-        self._lines: list[int] = []
+        self._offsets: list[int] = []
+        self._span = (0, 0)  # of the declaration that is being read
         self._tokens = self._without_decoration()
 
     def run(self) -> None:
@@ -121,7 +124,7 @@ class _Parser:
                 index = self._behind(index)
                 continue
             kept.append((kinds[index], text))
-            self._lines.append(source.starts[index])
+            self._offsets.append(source.starts[index])
             index += 1
         return kept
 
@@ -169,9 +172,10 @@ class _Parser:
         self._refuse(start, index, why)
         return index
 
-    def _try(self, start: int, end: int, read: object) -> None:
+    def _try(self, start: int, end: int, read: Callable[[int, int], None]) -> None:
+        self._span = (self._offsets[start], self._offsets[end] + 1)
         try:
-            read(start, end)  # type: ignore[operator]
+            read(start, end)
         except UnreadableError as error:
             self._refuse(start, end, str(error))
 
@@ -179,7 +183,7 @@ class _Parser:
         self._source.refuse(self._line(start), join(self._tokens[start : min(end, start + 60)]), why)
 
     def _line(self, index: int) -> int:
-        return self._source.line_at(self._lines[index])
+        return self._source.line_at(self._offsets[index])
 
     def _close(self, opening: int) -> int:
         """Index of the brace that closes the one at ``opening``; the number of tokens if there is none."""
@@ -254,11 +258,12 @@ class _Parser:
     def _c_linkage(self) -> bool:
         return self._external > 0 or not self._scopes
 
-    def _aggregate(self, start: int, brace: int, end: int, behind: int, read: object) -> None:
+    def _aggregate(self, start: int, brace: int, end: int, behind: int, read: _ReadBlock) -> None:
         try:
             if behind >= len(self._tokens) or self._tokens[behind][1] != ";":
                 raise UnreadableError("a semicolon is missing behind the closing brace")
-            read(start, brace, end, behind)  # type: ignore[operator]
+            self._span = (self._offsets[start], self._offsets[behind] + 1)
+            read(start, brace, end, behind)
         except UnreadableError as error:
             if self._c_linkage and not isinstance(error, CPlusPlusError):
                 self._refuse(start, behind, str(error))
@@ -315,6 +320,7 @@ class _Parser:
 
     def _add(self, declaration: Declaration) -> None:
         self._header.declarations.append(declaration)
+        self._header.spans[declaration.name] = self._span
 
     # Declarations that end with a semicolon
 

@@ -87,8 +87,8 @@ def _with_role(parameter: Parameter, role: Role, override: str) -> Parameter:
 def _roles(signature: Signature) -> list[Role]:
     """Roles of the parameters of phase one, in order.
 
-    CANN has two styles. Headers written by hand mark what an operator writes by leaving out ``const``. Headers
-    generated from an operator definition write ``const`` everywhere and put the outputs last.
+    CANN has two styles. Headers written by hand mark what an operator writes by leaving out ``const``.
+    Headers generated from an operator definition write ``const`` everywhere and put the outputs last.
     """
     parameters = signature.parameters
     roles = [_plain_role(p) for p in parameters]

@@ -9,7 +9,7 @@ extern "C" {
 #endif
 
 ACL_FUNC_VISIBILITY aclnnStatus aclnnCastGetWorkspaceSize(
-    const aclTensor *self, const aclDataType dtype, aclTensor *out, uint64_t *workspaceSize,
+    const aclTensor *self, aclDataType dtype, aclTensor *out, uint64_t *workspaceSize,
     aclOpExecutor **executor);
 
 ACL_FUNC_VISIBILITY aclnnStatus aclnnCast(

@@ -15,7 +15,7 @@ ACL_FUNC_VISIBILITY aclnnStatus aclnnNpuFormatCast(
     void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream); /* since 9.1 */
 
 ACL_FUNC_VISIBILITY aclnnStatus aclnnNpuFormatCastCalculateSizeAndFormat(
-    const aclTensor *srcTensor, const int dstFormat, int additionalDtype, int64_t **dstShape,
+    const aclTensor *srcTensor, int dstFormat, int additionalDtype, int64_t **dstShape,
     uint64_t *dstShapeSize, int *actualFormat); /* since 9.1 */
 
 #ifdef __cplusplus

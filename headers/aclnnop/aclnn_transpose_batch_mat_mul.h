@@ -11,7 +11,7 @@ extern "C" {
 ACL_FUNC_VISIBILITY aclnnStatus aclnnTransposeBatchMatMulGetWorkspaceSize(
     const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *scale,
     const aclIntArray *permX1, const aclIntArray *permX2, const aclIntArray *permY, int8_t cubeMathType,
-    const int32_t batchSplitFactor, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor); /* since 9.1 */
+    int32_t batchSplitFactor, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor); /* since 9.1 */
 
 ACL_FUNC_VISIBILITY aclnnStatus aclnnTransposeBatchMatMul(
     void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream); /* since 9.1 */
@@ -19,7 +19,7 @@ ACL_FUNC_VISIBILITY aclnnStatus aclnnTransposeBatchMatMul(
 ACL_FUNC_VISIBILITY aclnnStatus aclnnTransposeBatchMatMulWeightNzGetWorkspaceSize(
     const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *scale,
     const aclIntArray *permX1, const aclIntArray *permX2, const aclIntArray *permY, int8_t cubeMathType,
-    const int32_t batchSplitFactor, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor); /* since 9.1 */
+    int32_t batchSplitFactor, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor); /* since 9.1 */
 
 ACL_FUNC_VISIBILITY aclnnStatus aclnnTransposeBatchMatMulWeightNz(
     void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream); /* since 9.1 */
