@@ -173,7 +173,7 @@ def pack_4bit(array: Array) -> npt.NDArray[np.uint8]:
     if not dtype(array.dtype).is_4bit:
         raise TypeError(f"pack_4bit takes ml_dtypes.int4 or float4_e2m1fn, got {array.dtype}")
     nibbles = np.ascontiguousarray(array).reshape(-1).view(np.uint8) & np.uint8(0x0F)
-    packed = nibbles[0::2].copy()
+    packed: npt.NDArray[np.uint8] = nibbles[0::2].copy()
     packed[: nibbles.size // 2] |= nibbles[1::2] << 4
     return packed
 
@@ -196,15 +196,15 @@ def unpack_4bit(packed: Array, element: DTypeLike, shape: tuple[int, ...]) -> Ar
     numel = int(np.prod(shape, dtype=np.int64))
     if packed.dtype != np.uint8 or packed.size != (numel + 1) // 2:
         raise ValueError(
-            f"{packed.size} items of {packed.dtype} cannot hold {numel} elements of {kind.name} (shape {shape}); "
-            f"pass {(numel + 1) // 2} bytes as uint8"
+            f"{packed.size} items of {packed.dtype} cannot hold {numel} elements of {kind.name} "
+            f"(shape {shape}); pass {(numel + 1) // 2} bytes as uint8"
         )
     flat = np.ascontiguousarray(packed).reshape(-1)
     nibbles = np.empty(2 * flat.size, np.uint8)
     nibbles[0::2] = flat & 0x0F
     nibbles[1::2] = flat >> 4
     if kind is INT4:
-        signed = (nibbles ^ 8).astype(np.int8) - np.int8(8)
+        signed: Array = (nibbles ^ 8).astype(np.int8) - np.int8(8)
         return signed.astype(kind.numpy)[:numel].reshape(shape)
     return nibbles.view(kind.numpy)[:numel].reshape(shape)
 
@@ -292,7 +292,7 @@ def hifloat8_encode(values: npt.ArrayLike, saturate: bool = True) -> Array:
         codes = _HIFLOAT8_BY_UPPER_HALF[array.view(np.uint16)]
     elif array.dtype in (np.dtype(np.float32), np.dtype(np.float16)):
         single = np.ascontiguousarray(array, np.float32)
-        codes = _HIFLOAT8_BY_UPPER_HALF[(single.view(np.uint32) >> 16).astype(np.uint16)]
+        codes = _HIFLOAT8_BY_UPPER_HALF.take((single.view(np.uint32) >> 16).astype(np.uint16), mode="clip")
         codes[np.isnan(single)] = _HIFLOAT8_NAN
     else:
         raise TypeError(f"hifloat8_encode takes a floating-point array, got {array.dtype}; convert it first")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from cann_mla.dtypes import Array, dtype
-from cann_mla.formats import nz_block_columns
+from cann_mla.dtypes import Array
 
 CACHE_MODES = ("PA_BSND", "PA_NZ", "PA_BLK_BSND", "PA_BLK_NZ", "BSND", "TND")
 
@@ -57,7 +56,7 @@ def token_rows(
     if mode in ("PA_BSND", "PA_NZ"):
         if index.size != tokens:
             raise ValueError(
-                f"cache_index has {index.size} entries, cache_mode {mode} needs one for each of {tokens} tokens"
+                f"cache_mode {mode} needs one entry of cache_index a token: {tokens}, not {index.size}"
             )
         return index
     entry, position = _block_of_tokens(token_shape, block_size, actual_seq_len)
@@ -89,17 +88,18 @@ def _block_of_tokens(
     return blocks_before[sequence] + position // block_size, position
 
 
-def scatter(cache: Array, rows: Rows, values: Array, *, nz: bool) -> None:
+def scatter(cache: Array, rows: Rows, values: Array, *, c0: int | None = None) -> None:
     """Write one row a token into a cache, in place; the last of several tokens with one row stays.
 
     Parameters
     ----------
     cache : ndarray, shape (BlockNum, BlockSize, 1, W), (B, S, 1, W) or (T, 1, W)
-        Dense. With `nz`, a block's memory is laid out as (W / C0, BlockSize, C0).
+        Dense. With `c0`, a block's memory is laid out as (W / C0, BlockSize, C0).
     rows : ndarray of int64, shape (T,)
         Negative ones are skipped.
     values : ndarray, shape (T, W), type of the cache
-    nz : bool
+    c0 : int, optional
+        Given for the NZ modes: 32 bytes' worth of elements of the cache's declared type.
 
     Raises
     ------
@@ -110,14 +110,13 @@ def scatter(cache: Array, rows: Rows, values: Array, *, nz: bool) -> None:
     limit = cache.size // width
     if rows.size and int(rows.max()) >= limit:
         raise ValueError(
-            f"cache row {int(rows.max())} lies outside the cache, which has {limit} rows (shape {cache.shape})"
+            f"cache row {int(rows.max())} lies outside the cache, shape {cache.shape}, which has {limit} rows"
         )
     kept = rows >= 0
     rows, values = rows[kept], values[kept]
-    if not nz:
+    if c0 is None:
         cache.reshape(-1, width)[rows] = values
         return
     block_size = cache.shape[1]
-    c0 = nz_block_columns(dtype(cache.dtype))
     blocks = cache.reshape(-1, width // c0, block_size, c0)
     blocks[rows // block_size, :, rows % block_size] = values.reshape(-1, width // c0, c0)

@@ -62,8 +62,9 @@ def scale_mx_rows(x: Array, scales: Array, compute: np.dtype[Any]) -> Array:
         Exact. In `compute`, or in float64 where a scale is so far out that float32 could not hold the result.
     """
     factors = _mx_factors(scales, compute)
-    blocks = widen(x, factors.dtype).reshape(x.shape[0], -1, MX_BLOCK)
-    return (blocks * factors[:, :, None]).reshape(x.shape)
+    values = widen(x, factors.dtype)
+    values.reshape(x.shape[0], -1, MX_BLOCK)[...] *= factors[:, :, None]
+    return values
 
 
 def scale_mx_columns(w: Array, scales: Array, compute: np.dtype[Any]) -> Array:
@@ -76,8 +77,9 @@ def scale_mx_columns(w: Array, scales: Array, compute: np.dtype[Any]) -> Array:
         Output column first. Everything else as for :func:`scale_mx_rows`.
     """
     factors = _mx_factors(scales, compute)
-    blocks = widen(w, factors.dtype).reshape(-1, MX_BLOCK, w.shape[1])
-    return (blocks * factors.T[:, None, :]).reshape(w.shape)
+    values = widen(w, factors.dtype)
+    values.reshape(-1, MX_BLOCK, w.shape[1])[...] *= np.ascontiguousarray(factors.T)[:, None, :]
+    return values
 
 
 def _mx_factors(scales: Array, compute: np.dtype[Any]) -> Array:

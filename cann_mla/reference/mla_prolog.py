@@ -10,8 +10,8 @@ For every token x, with N heads of D + Dr columns::
     kv_cache row  = alpha_kv * gamma_ckv * RmsNorm(k_c)         optionally quantised
     kr_cache row  = ROPE(k_r)                                   optionally quantised
 
-Sources: CANN's documentation of the operator for the formulas; its device kernels (arch22 for A2 and A3, arch35
-for 950) for rounding points and order.
+Sources: CANN's documentation of the operator for the formulas; its device kernels (arch22 for A2 and A3,
+arch35 for 950) for rounding points and order.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cann_mla.dtypes import BF16, FLOAT8_E8M0, Array, dtype
+from cann_mla.formats import nz_block_columns
 from cann_mla.reference.cache import Rows, scatter, token_rows
 from cann_mla.reference.matmul import MX_BLOCK
 from cann_mla.reference.mla_prolog_modes import Modes
@@ -137,7 +138,6 @@ def mla_prolog_v3(
     """
     o = Operands(**operands)
     modes = Modes(weight_quant_mode, kv_cache_quant_mode, soc, precision)
-    _require_scales(o, modes)
     token_shape = o.token_x.shape[:-1]
     tokens = int(np.prod(token_shape, dtype=np.int64))
     room = _Room(o, modes, tokens, query_norm)
@@ -149,24 +149,6 @@ def mla_prolog_v3(
         if kv_cache.size:
             block.fill_caches(kv_cache, kr_cache, rows)
     return room.result(token_shape, kv_cache, kr_cache)
-
-
-def _require_scales(o: Operands, modes: Modes) -> None:
-    """Raise ValueError where an operand that the scenario cannot do without is missing."""
-    needed = {
-        "dequant_scale_x": modes.weight >= 2,
-        "dequant_scale_w_dq": modes.weight >= 2,
-        "dequant_scale_w_dkv_kr": modes.weight >= 2,
-        "dequant_scale_w_uq_qr": modes.weight >= 1,
-        "quant_scale_ckv": modes.cache in (1, 2),
-        "quant_scale_ckr": modes.cache == 2,
-        "k_nope_clip_alpha": modes.cache == 3 and modes.weight in (1, 2),
-    }
-    missing = [name for name, is_needed in needed.items() if is_needed and getattr(o, name) is None]
-    if missing:
-        raise ValueError(
-            f"weight_quant_mode {modes.weight} with kv_cache_quant_mode {modes.cache} needs {', '.join(missing)}"
-        )
 
 
 def _block_size(o: Operands) -> int:
@@ -278,7 +260,10 @@ class _TokenBlock:
         kv_rows, kr_rows = key_rows(
             normed, rotated, o.quant_scale_ckv, o.quant_scale_ckr, o.k_nope_clip_alpha, modes
         )
-        nz = o.cache_mode.endswith("_NZ")
-        scatter(kv_cache, rows[self.tokens], kv_rows, nz=nz)
+        self._scatter(kv_cache, rows, kv_rows, o.kv_cache)
         if kr_rows is not None:
-            scatter(kr_cache, rows[self.tokens], kr_rows, nz=nz)
+            self._scatter(kr_cache, rows, kr_rows, o.kr_cache)
+
+    def _scatter(self, cache: Array, rows: Rows, values: Array, declared: Array) -> None:
+        c0 = nz_block_columns(declared.dtype) if self.o.cache_mode.endswith("_NZ") else None
+        scatter(cache, rows[self.tokens], values, c0=c0)

@@ -68,14 +68,17 @@ class Modes:
         return self.weight == 3
 
     @property
-    def scaled_tokens(self) -> bool:
-        """Whether tokens and the down-projections are quantised with float32 scales."""
-        return self.weight in (2, 4, 5)
-
-    @property
     def element(self) -> DType:
         """Eight-bit type of whatever is quantised (weight mode 0 has none)."""
         return _ELEMENTS[self.weight]
+
+    def needed(self, operand: Array | None, name: str) -> Array:
+        """Operand that the scenario cannot do without; ValueError where it is missing."""
+        if operand is None:
+            raise ValueError(
+                f"weight_quant_mode {self.weight} with kv_cache_quant_mode {self.cache} needs {name}"
+            )
+        return operand
 
     def stored(self, values: Array) -> Array:
         """Values as a BF16 output holds them; unrounded float64 in ``exact`` precision."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cann_mla.dtypes import Array
+from cann_mla.dtypes import INT8, Array
 from cann_mla.per_tile_row import ROW_BYTES, payload, rope, scales
 from cann_mla.reference.matmul import product, scale_mx_columns, scale_mx_rows
 from cann_mla.reference.mla_prolog_modes import Modes
@@ -26,7 +26,10 @@ from cann_mla.reference.settings import is_950
 
 
 def dequantise(accumulated: Array, token_scale: Array, channel_scale: Array, modes: Modes) -> Array:
-    """Apply one scale a token (T, 1) and one a channel (1, M); 950 starts with the channel, A2 and A3 with the token."""
+    """Apply one scale a token (T, 1) and one a channel (1, M), in place.
+
+    950 starts with the channel, A2 and A3 with the token.
+    """
     first, second = token_scale.astype(modes.compute), channel_scale.astype(modes.compute)
     if is_950(modes.soc):
         first, second = second, first
@@ -37,18 +40,14 @@ def dequantise(accumulated: Array, token_scale: Array, channel_scale: Array, mod
 
 def project_tokens(x: Array, x_scale: Array | None, w: Array, w_scale: Array | None, modes: Modes) -> Array:
     """x @ w for one of the two down-projections, dequantised; shape (T, M), type ``modes.compute``."""
+    if modes.weight <= 1:
+        return through_bfloat16(product(x, w, modes.compute), modes.precision)
+    x_scale = modes.needed(x_scale, "dequant_scale_x")
+    w_scale = modes.needed(w_scale, "dequant_scale_w_dq and dequant_scale_w_dkv_kr")
     if modes.mx:
-        assert x_scale is not None and w_scale is not None
-        return product(
-            scale_mx_rows(x, x_scale, modes.compute),
-            scale_mx_columns(w, w_scale, modes.compute),
-            modes.compute,
-        )
-    result = product(x, w, modes.compute)
-    if modes.scaled_tokens:
-        assert x_scale is not None and w_scale is not None
-        return dequantise(result, x_scale, w_scale, modes)
-    return through_bfloat16(result, modes.precision)
+        rows, columns = scale_mx_rows(x, x_scale, modes.compute), scale_mx_columns(w, w_scale, modes.compute)
+        return product(rows, columns, modes.compute)
+    return dequantise(product(x, w, modes.compute), x_scale, w_scale, modes)
 
 
 @dataclass(frozen=True)
@@ -86,14 +85,12 @@ def quantise_latent(c_q: Array, smooth: Array | None, modes: Modes) -> Latent:
 
 def project_latent(latent: Latent, w: Array, w_scale: Array | None, modes: Modes) -> Array:
     """c_q @ w for some columns of weightUqQr; shape (T, M), type ``modes.compute``."""
-    if modes.mx:
-        assert w_scale is not None
-        return product(latent.operand, scale_mx_columns(w, w_scale, modes.compute), modes.compute)
-    result = product(latent.operand, w, modes.compute)
     if latent.scale is None:
-        return through_bfloat16(result, modes.precision)
-    assert w_scale is not None
-    return dequantise(result, latent.scale, w_scale, modes)
+        return through_bfloat16(product(latent.operand, w, modes.compute), modes.precision)
+    w_scale = modes.needed(w_scale, "dequant_scale_w_uq_qr")
+    if modes.mx:
+        return product(latent.operand, scale_mx_columns(w, w_scale, modes.compute), modes.compute)
+    return dequantise(product(latent.operand, w, modes.compute), latent.scale, w_scale, modes)
 
 
 def absorb_head(q_c: Array, w_uk: Array, modes: Modes) -> tuple[Array, Array | None]:
@@ -113,10 +110,11 @@ def rotate_query(
     part, which is not quantised, is divided by it beforehand.
     """
     rotated = rotate_interleaved(q_r, cos[:, None], sin[:, None])
-    if scale is None or quant_scale_ckv is None:
+    if scale is None:
         return modes.stored(rotated)
+    ckv = modes.needed(quant_scale_ckv, "quant_scale_ckv").reshape(-1)[0].astype(modes.compute)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        factor = quant_scale_ckv.reshape(-1)[0].astype(modes.compute) / scale
+        factor = ckv / scale
         return modes.stored(through_bfloat16(rotated, modes.precision) * factor)
 
 
@@ -143,20 +141,18 @@ def key_rows(
         return modes.stored(normed), modes.stored(rotated)
     if modes.cache == 3:
         return _per_tile_rows(normed, rotated, k_nope_clip_alpha, modes), None
-    assert quant_scale_ckv is not None
+    ckv = modes.needed(quant_scale_ckv, "quant_scale_ckv").reshape(-1)
     if modes.cache == 1:
-        return quantise_static(normed, quant_scale_ckv.reshape(-1)[:1], modes.element), modes.stored(rotated)
-    assert quant_scale_ckr is not None
-    return (
-        quantise_static(normed, quant_scale_ckv.reshape(-1), modes.element),
-        quantise_static(
-            through_bfloat16(rotated, modes.precision), quant_scale_ckr.reshape(-1), modes.element
-        ),
-    )
+        return quantise_static(normed, ckv[:1], modes.element), modes.stored(rotated)
+    ckr = modes.needed(quant_scale_ckr, "quant_scale_ckr").reshape(-1)
+    rotated = through_bfloat16(rotated, modes.precision)
+    return quantise_static(normed, ckv, modes.element), quantise_static(rotated, ckr, modes.element)
 
 
 def _per_tile_rows(normed: Array, rotated: Array, k_nope_clip_alpha: Array | None, modes: Modes) -> Array:
-    clip = 1.0 if k_nope_clip_alpha is None else float(k_nope_clip_alpha.reshape(-1)[0])
+    clip = 1.0
+    if modes.element is INT8:
+        clip = float(modes.needed(k_nope_clip_alpha, "k_nope_clip_alpha").reshape(-1)[0])
     elements, tile_scales = quantise_tiles(normed, modes.element, clip)
     rows = np.empty((normed.shape[0], ROW_BYTES), modes.element.numpy)
     payload(rows)[...] = elements

@@ -25,6 +25,8 @@ BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 E4M3_MAX = 448.0
 HIFLOAT8_MAX = 32768.0
 
+_LOOK_UP_BYTES = 1 << 17
+
 Float32 = npt.NDArray[np.float32]
 
 
@@ -47,18 +49,29 @@ _PAIRS = {
 
 
 def widen(array: Array, compute: npt.DTypeLike = np.float32) -> Array:
-    """Values of an array of any CANN type, in `compute` (float32 or float64). Exact up to 24 bits."""
+    """Values of an array of any CANN type, in `compute` (float32 or float64). Exact up to 24 bits.
+
+    A new array, unless the given one has that type already.
+    """
     kind = dtype(array.dtype)
-    if kind not in _PAIRS:
-        wide: Array = array.astype(np.float32) if array.dtype == BFLOAT16 else array
-        return wide.astype(compute, copy=False)
-    byte = np.ascontiguousarray(array).view(np.uint8)
-    if byte.ndim and byte.shape[-1] % 2 == 0:
-        single = _PAIRS[kind].take(byte.view(np.uint16)).view(np.float32)
+    if kind in _PAIRS:
+        wide = _look_up(_PAIRS[kind], array.view(np.uint8))
     else:
-        single = _PAIRS[kind].view(np.float32)[0:512:2].take(byte)
-    result: Array = single.reshape(array.shape).astype(compute, copy=False)
-    return result
+        wide = array.astype(np.float32) if array.dtype == BFLOAT16 else array
+    return wide.astype(compute, copy=False)
+
+
+def _look_up(pairs: npt.NDArray[np.complex64], byte: npt.NDArray[np.uint8]) -> Array:
+    if byte.ndim == 0 or byte.shape[-1] % 2:
+        return pairs.view(np.float32)[0:512:2].take(byte)
+    values = np.empty(byte.shape, np.float32)
+    # Some rows at a time: the look-up widens its indices, which should not leave the processor's cache.
+    sources, targets = byte.reshape(-1, byte.shape[-1]), values.reshape(-1, byte.shape[-1]).view(np.complex64)
+    step = max(1, _LOOK_UP_BYTES // byte.shape[-1])
+    for first in range(0, sources.shape[0], step):
+        index = np.ascontiguousarray(sources[first : first + step]).view(np.uint16)
+        pairs.take(index, out=targets[first : first + step], mode="clip")
+    return values
 
 
 # ---- to BF16 --------------------------------------------------------------------------------------
@@ -72,8 +85,9 @@ def to_bfloat16(values: Float32) -> Array:
 def to_bfloat16_ties_away(values: Float32) -> Array:
     """ROUND: nearest, ties away from zero."""
     bits = np.ascontiguousarray(values).view(np.uint32)
-    upper = ((bits + np.uint32(0x8000)) >> 16).astype(np.uint16)
-    return np.where(np.isnan(values), np.uint16(0x7FC0), upper).view(BFLOAT16).reshape(values.shape)
+    upper: Array = ((bits + np.uint32(0x8000)) >> 16).astype(np.uint16)
+    upper[np.isnan(values)] = 0x7FC0
+    return upper.view(BFLOAT16)
 
 
 def through_bfloat16(values: Array, precision: str) -> Array:
@@ -150,7 +164,8 @@ def _to_e4m3(values: Array) -> Array:
     bits = np.ascontiguousarray(values).view(np.uint32)
     odd = ((bits & np.uint32(0xFFFF)) + np.uint32(0xFFFF)) & np.uint32(0x10000)
     key = ((bits | odd) >> 16).astype(np.uint16)
-    return _E4M3_BY_UPPER_HALF.take(key).view(FLOAT8_E4M3FN.numpy).reshape(values.shape)
+    codes: Array = _E4M3_BY_UPPER_HALF.take(key, mode="clip")
+    return codes.view(FLOAT8_E4M3FN.numpy).reshape(values.shape)
 
 
 def largest(kind: DType) -> float:
