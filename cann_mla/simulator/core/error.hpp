@@ -13,11 +13,18 @@ struct Rejection {
     std::string text;
 };
 
-// Appends "api: text" to the text that aclGetRecentErrMsg hands out in this thread, and returns the status.
+// Sets the text that aclGetRecentErrMsg hands out in this thread to "api: text", and returns the status.
 int32_t fail(const char *api, int32_t status, const std::string &text);
+inline int32_t fail(const char *api, const Rejection &rejection) { return fail(api, rejection.status, rejection.text); }
 
-// The text collected since the last call, which stays valid until the next call in the thread; nullptr if none.
+// The text of the last failing call, once; valid until the next call in the thread. nullptr if there is none.
 const char *takeErrorText();
+
+// One text for the whole process instead of one a thread (aclInit's err_msg_mode).
+void shareErrorText(bool shared);
+
+// The status of the last failing runtime call in this thread; `clear` sets it back to 0.
+int32_t lastError(bool clear);
 
 // Thrown by a kernel: what the device would report at the next synchronisation.
 class KernelFault : public std::runtime_error {

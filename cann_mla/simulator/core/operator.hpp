@@ -16,7 +16,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,28 +23,16 @@
 
 #include "aclnn/acl_meta.h"
 #include "core/error.hpp"
+#include "core/executor.hpp"
+#include "core/handles.hpp"
 #include "core/product.hpp"
 #include "core/tensor.hpp"
 
 namespace sim __attribute__((visibility("default"))) {
 
-class Launch;
-struct OperandTable;
-
-// Runs on the worker thread of the stream. May throw KernelFault; any other exception becomes 507015.
-using Kernel = std::function<void(const Launch &)>;
-
-// What phase one does with a strided input.
-enum class View {
-    Copied,  // the rule: gathered densely before the kernel, at the price of workspace
-    AsIs,    // the operator handles strides itself (FIA V5 on Ascend950 for key, value and keyRope)
-    Host,    // `data` is a host address, read in phase one; no device check, Launch hands it out unchanged
-};
-
 class PhaseOne {
    public:
     PhaseOne(const char *api, uint64_t *workspaceSize, aclOpExecutor **executor);
-    ~PhaseOne();
     PhaseOne(const PhaseOne &) = delete;
     PhaseOne &operator=(const PhaseOne &) = delete;
 
@@ -56,7 +43,7 @@ class PhaseOne {
     const TensorDesc *input(const char *name, const aclTensor *tensor, View view = View::Copied);
     const TensorDesc *output(const char *name, const aclTensor *tensor);
     // Read and written (names ending in Ref). A strided view is gathered before and scattered back after the kernel.
-    const TensorDesc *inplace(const char *name, const aclTensor *tensor);
+    const TensorDesc *inplace(const char *name, const aclTensor *tensor, View view = View::Copied);
     // nullopt for a null list; entries are nullptr where the list holds null.
     std::optional<std::vector<const TensorDesc *>> inputList(const char *name, const aclTensorList *list,
                                                              View view = View::Copied);
@@ -87,11 +74,19 @@ class PhaseOne {
     int32_t acceptEmpty();
 
    private:
+    const TensorDesc *add(const char *name, const aclTensor *tensor, Role role, View view);
+    std::optional<std::vector<const TensorDesc *>> addList(const char *name, const aclTensorList *list, Role role,
+                                                           View view);
+    // The workspace with what copying strided operands costs.
+    uint64_t withCopies(uint64_t workspaceBytes) const;
+    // The object of a live handle; null for null, and for a bad handle, which is remembered.
+    std::shared_ptr<Object> open(const char *name, const void *handle, Kind kind);
+
     const char *api_;
     uint64_t *workspaceSize_;
     aclOpExecutor **executor_;
-    std::shared_ptr<OperandTable> operands_;
-    std::vector<std::shared_ptr<const void>> pinned_;
+    std::vector<Operand> operands_;
+    std::vector<std::shared_ptr<Object>> pinned_;  // host arguments, for as long as the call lasts
     std::optional<Rejection> badHandle_;
 };
 
@@ -116,14 +111,16 @@ class Launch {
     uint64_t workspaceSize() const { return workspaceSize_; }
 
    private:
-    friend class LaunchBuilder;
+    friend class Run;
     struct Address {
         const char *name;
         void *address;
         bool present;
+        bool placeholder;
     };
     const Address &find(const char *name) const;
-    std::vector<Address> addresses_;
+    std::vector<void *> list(const char *name) const;
+    std::vector<Address> addresses_;  // the entries of a list stand together under one name
     void *workspace_ = nullptr;
     uint64_t workspaceSize_ = 0;
 };

@@ -1,0 +1,184 @@
+// Phase two: an executor put on a stream, and what happens when its turn comes.
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <stdexcept>
+#include <utility>
+
+#include "core/device_memory.hpp"
+#include "core/findings.hpp"
+#include "core/operator.hpp"
+#include "core/strided.hpp"
+#include "runtime/context.hpp"
+
+namespace sim {
+namespace {
+
+struct FreeDeleter {
+    void operator()(void *memory) const { std::free(memory); }
+};
+using HostBuffer = std::unique_ptr<void, FreeDeleter>;
+
+HostBuffer hostBuffer(int64_t bytes) {
+    constexpr size_t alignment = 64;
+    size_t size = (static_cast<size_t>(bytes) + alignment - 1) / alignment * alignment;
+    HostBuffer buffer(std::aligned_alloc(alignment, size));
+    if (!buffer) throw std::bad_alloc();
+    return buffer;
+}
+
+void *elementAddress(void *base, const TensorDesc &desc) {
+    return static_cast<char *>(base) + desc.offset * elementBits(desc.dtype) / 8;
+}
+
+}  // namespace
+
+// One launch: addresses as they were when phase two was called, checked and translated when the task runs.
+class Run {
+   public:
+    Run(std::shared_ptr<Executor> executor, void *workspace, uint64_t workspaceSize, int32_t device)
+        : executor_(std::move(executor)), workspace_(workspace), workspaceSize_(workspaceSize), device_(device) {
+        std::lock_guard lock(executor_->mutex);
+        operands_ = executor_->operands;
+    }
+
+    void operator()() {
+        Launch launch;
+        if (executor_->workspaceBytes > 0) {
+            launch.workspace_ = reach("workspace", workspace_, executor_->workspaceBytes);
+            launch.workspaceSize_ = workspaceSize_;
+        }
+        launch.addresses_.reserve(operands_.size());
+        for (const Operand &operand : operands_) {
+            launch.addresses_.push_back({operand.name, bind(operand), operand.tensor != nullptr, operand.placeholder});
+        }
+        executor_->kernel(launch);
+        for (const Copy &copy : copies_) {
+            if (copy.operand->role == Role::Inplace) scatter(copy.operand->tensor->desc, copy.dense.get(), copy.base);
+        }
+        copies_.clear();
+    }
+
+   private:
+    struct Copy {
+        const Operand *operand;
+        void *base;
+        HostBuffer dense;
+    };
+
+    // The host alias of device memory, or the fault that the device would have.
+    void *reach(const char *name, const void *address, size_t bytes) const {
+        if (auto fault = rangeFault(address, bytes)) throw KernelFault(ACL_ERROR_RT_AICORE_EXCEPTION, name + (": " + *fault));
+        std::optional<AllocationInfo> allocation = findAllocation(address);
+        if (allocation && allocation->device != device_) {
+            throw KernelFault(ACL_ERROR_RT_AICORE_EXCEPTION,
+                              std::string(name) + ": the memory lies on device " + std::to_string(allocation->device) +
+                                  ", the stream on device " + std::to_string(device_));
+        }
+        return hostAlias(address);
+    }
+
+    void *bind(const Operand &operand) {
+        if (!operand.tensor || operand.tensor->desc.isEmpty()) return nullptr;
+        const TensorDesc &desc = operand.tensor->desc;
+        void *first = elementAddress(operand.address, desc);
+        if (operand.view == View::Host) return first;
+        void *base = reach(operand.name, first, static_cast<size_t>(operand.touchedBytes()));
+        if (!operand.isCopied()) return base;
+        copies_.push_back({&operand, base, hostBuffer(packedBytes(desc.numel(), desc.dtype))});
+        gather(desc, base, copies_.back().dense.get());
+        return copies_.back().dense.get();
+    }
+
+    std::shared_ptr<Executor> executor_;
+    void *workspace_;
+    uint64_t workspaceSize_;
+    int32_t device_;
+    std::vector<Operand> operands_;
+    std::vector<Copy> copies_;
+};
+
+const Launch::Address &Launch::find(const char *name) const {
+    for (const Address &entry : addresses_) {
+        if (entry.name == name || std::strcmp(entry.name, name) == 0) return entry;
+    }
+    throw std::logic_error(std::string("the kernel asks for operand ") + name + ", which phase one did not register");
+}
+
+std::vector<void *> Launch::list(const char *name) const {
+    find(name);
+    std::vector<void *> entries;
+    for (const Address &entry : addresses_) {
+        if (std::strcmp(entry.name, name) == 0 && !entry.placeholder) entries.push_back(entry.address);
+    }
+    return entries;
+}
+
+const void *Launch::in(const char *name) const { return find(name).address; }
+
+void *Launch::out(const char *name) const { return find(name).address; }
+
+bool Launch::has(const char *name) const { return find(name).present; }
+
+std::vector<const void *> Launch::inList(const char *name) const {
+    std::vector<void *> entries = list(name);
+    return {entries.begin(), entries.end()};
+}
+
+std::vector<void *> Launch::outList(const char *name) const { return list(name); }
+
+namespace {
+
+// CANN does not notice a second phase two of an executor that the first one used up: it answers 0.
+int32_t answerForDeadExecutor(const char *api, const aclOpExecutor *executor) {
+    std::string text = describeBadHandle(executor, Kind::Executor);
+    Ending ending = endingOf(executor);
+    bool consumed = stateOf(executor, Kind::Executor) == State::Dead && (ending.consumed || *ending.by == '\0');
+    if (!consumed) return fail(api, ACLNN_ERR_PARAM_INVALID, text + "; call phase one again for a new executor");
+    report(std::string(api) + ": " + text + " and computes nothing a second time; make it repeatable with "
+           "aclSetAclOpExecutorRepeatable, or call phase one again");
+    return ACL_SUCCESS;
+}
+
+int32_t checkWorkspace(const char *api, const void *workspace, uint64_t given, uint64_t needed) {
+    if (workspace == nullptr && given > 0) {
+        return fail(api, ACLNN_ERR_PARAM_NULLPTR,
+                    "workspace is null, but workspaceSize is " + std::to_string(given) + "; allocate it on the device");
+    }
+    if (given < needed) {
+        return fail(api, ACLNN_ERR_PARAM_INVALID,
+                    "workspaceSize is " + std::to_string(given) + ", phase one asked for " + std::to_string(needed));
+    }
+    return ACL_SUCCESS;
+}
+
+}  // namespace
+
+int32_t phaseTwo(const char *api, void *workspace, uint64_t workspaceSize, aclOpExecutor *executor,
+                 aclrtStream stream) {
+    if (executor == nullptr) return fail(api, ACLNN_ERR_PARAM_NULLPTR, "executor is null; phase one makes it");
+    auto object = lookupAs<Executor>(executor, Kind::Executor);
+    if (!object) return answerForDeadExecutor(api, executor);
+    if (int32_t status = checkWorkspace(api, workspace, workspaceSize, object->workspaceBytes)) return status;
+    StreamChoice choice;
+    if (object->kernel) {
+        choice = chooseStream(stream);
+        if (!choice) {
+            return fail(api, ACLNN_ERR_RUNTIME_ERROR,
+                        "the launch failed with runtime error " + std::to_string(choice.status) + ": " + choice.text);
+        }
+    }
+    bool repeatable;
+    {
+        std::lock_guard lock(object->mutex);
+        repeatable = object->repeatable;
+    }
+    if (!repeatable) retire(executor, Kind::Executor, {api, true});
+    if (choice) {
+        choice.stream->enqueue(api, [run = std::make_shared<Run>(object, workspace, workspaceSize,
+                                                                 choice.stream->device())] { (*run)(); });
+    }
+    return ACL_SUCCESS;
+}
+
+}  // namespace sim

@@ -1,0 +1,41 @@
+// What the handles of aclnn's meta functions stand for. Objects never change once they are made: setting an address or
+// re-initialising a tensor puts a new object behind the handle, so that whoever holds the old one keeps what it saw.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "aclnn/acl_meta.h"
+#include "core/handles.hpp"
+#include "core/tensor.hpp"
+
+namespace sim __attribute__((visibility("default"))) {
+
+struct TensorObject : Object {
+    TensorDesc desc;
+};
+
+struct TensorListObject : Object {
+    std::vector<const aclTensor *> members;  // may hold nulls
+};
+
+struct ScalarObject : Object {
+    aclDataType dtype = ACL_DT_UNDEFINED;
+    std::array<uint8_t, 16> bytes{};
+};
+
+struct ScalarListObject : Object {
+    std::vector<const aclScalar *> members;
+};
+
+template <typename T>
+struct ArrayObject : Object {
+    std::vector<T> values;
+};
+
+using IntArrayObject = ArrayObject<int64_t>;
+using FloatArrayObject = ArrayObject<float>;
+using BoolArrayObject = ArrayObject<uint8_t>;
+
+}  // namespace sim

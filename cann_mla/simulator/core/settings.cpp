@@ -1,0 +1,68 @@
+#include "core/settings.hpp"
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+
+namespace sim {
+namespace {
+
+constexpr long kMaxDevices = 16;
+
+void complain(const char *name, const char *value, const char *allowed) {
+    std::fprintf(stderr, "cann_mla simulator: %s=%s is ignored: give %s\n", name, value, allowed);
+}
+
+// Bytes with an optional K, M or G (powers of 1024); 0 when the text is not such a number.
+size_t parseBytes(const char *text) {
+    char *end = nullptr;
+    errno = 0;
+    unsigned long long count = std::strtoull(text, &end, 10);
+    int shift = *end == 'K' ? 10 : *end == 'M' ? 20 : *end == 'G' ? 30 : 0;
+    if (shift != 0) ++end;
+    bool tooLarge = errno != 0 || count > (~0ULL >> shift);
+    return end == text || *end != '\0' || *text == '-' || tooLarge ? 0 : static_cast<size_t>(count) << shift;
+}
+
+Settings readEnvironment() {
+    Settings result;
+    if (const char *soc = std::getenv("CANN_MLA_SIM_SOC"); soc != nullptr && *soc != '\0') result.soc = soc;
+    if (const char *devices = std::getenv("CANN_MLA_SIM_DEVICES")) {
+        char *end = nullptr;
+        long count = std::strtol(devices, &end, 10);
+        if (end != devices && *end == '\0' && count >= 1 && count <= kMaxDevices) {
+            result.devices = static_cast<int32_t>(count);
+        } else {
+            complain("CANN_MLA_SIM_DEVICES", devices, "a whole number from 1 to 16");
+        }
+    }
+    if (const char *memory = std::getenv("CANN_MLA_SIM_MEMORY")) {
+        size_t bytes = parseBytes(memory);
+        if (bytes > 0 && bytes <= size_t{1} << 40) {
+            result.memory = bytes;
+        } else {
+            complain("CANN_MLA_SIM_MEMORY", memory, "bytes a device, at most 1024G, such as 2147483648 or 2G");
+        }
+    }
+    const char *strictText = std::getenv("CANN_MLA_SIM_STRICT");
+    result.strict = strictText != nullptr && *strictText != '\0' && std::string(strictText) != "0";
+    return result;
+}
+
+std::atomic<bool> &strictFlag() {
+    static std::atomic<bool> flag{settings().strict};
+    return flag;
+}
+
+}  // namespace
+
+const Settings &settings() {
+    static const Settings &instance = *new Settings(readEnvironment());
+    return instance;
+}
+
+bool strict() { return strictFlag().load(std::memory_order_relaxed); }
+void setStrict(bool on) { strictFlag().store(on, std::memory_order_relaxed); }
+
+}  // namespace sim

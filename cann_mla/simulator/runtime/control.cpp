@@ -1,0 +1,61 @@
+#include "sim/cann_mla_sim.h"
+
+#include <string>
+
+#include "core/device_memory.hpp"
+#include "core/error.hpp"
+#include "core/findings.hpp"
+#include "core/handles.hpp"
+#include "core/product.hpp"
+#include "core/settings.hpp"
+#include "runtime/host_memory.hpp"
+
+static_assert(CANN_MLA_SIM_ATB_OPERATION == static_cast<int>(sim::Kind::AtbOperation), "the kinds are numbered alike");
+
+namespace {
+
+bool isDevice(int32_t device) { return device >= 0 && device < sim::settings().devices; }
+
+}  // namespace
+
+const char *cannMlaSimVersion(void) { return "1.0"; }
+
+int32_t cannMlaSimSetSoc(const char *product) {
+    if (product != nullptr && sim::setProduct(product)) return ACL_SUCCESS;
+    return sim::fail(__func__, ACL_ERROR_INVALID_PARAM,
+                     std::string(product == nullptr ? "null" : product) +
+                         " is no product; give Ascend910B, Ascend910_93 or Ascend950");
+}
+
+const char *cannMlaSimGetSoc(void) { return sim::productName(sim::product()); }
+
+void cannMlaSimSetStrict(int32_t on) { sim::setStrict(on != 0); }
+int32_t cannMlaSimGetStrict(void) { return sim::strict() ? 1 : 0; }
+
+int64_t cannMlaSimLiveHandles(cannMlaSimKind kind) {
+    if (kind < CANN_MLA_SIM_TENSOR || kind > CANN_MLA_SIM_ATB_OPERATION) return -1;
+    return sim::liveHandles(static_cast<sim::Kind>(kind));
+}
+
+int64_t cannMlaSimDeviceBytes(int32_t device) {
+    return isDevice(device) ? static_cast<int64_t>(sim::memoryUse(device).used) : -1;
+}
+
+int64_t cannMlaSimDeviceAllocations(int32_t device) {
+    return isDevice(device) ? sim::memoryUse(device).allocations : -1;
+}
+
+int64_t cannMlaSimHostBytes(void) { return static_cast<int64_t>(sim::pinnedUse().bytes); }
+int64_t cannMlaSimHostAllocations(void) { return static_cast<int64_t>(sim::pinnedUse().allocations); }
+
+int64_t cannMlaSimFindingCount(void) { return static_cast<int64_t>(sim::findingCount()); }
+
+const char *cannMlaSimFindingText(int64_t index) {
+    return index < 0 ? nullptr : sim::findingText(static_cast<size_t>(index));
+}
+
+int64_t cannMlaSimCheckGuardBands(void) {
+    size_t before = sim::findingCount();
+    sim::checkGuardBands(__func__);
+    return static_cast<int64_t>(sim::findingCount() - before);
+}

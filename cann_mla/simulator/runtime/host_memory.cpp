@@ -1,0 +1,85 @@
+#include "runtime/host_memory.hpp"
+
+#include <cstdint>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+
+#include "core/device_memory.hpp"
+
+namespace sim {
+namespace {
+
+constexpr size_t kAlignment = 64;
+
+struct Range {
+    size_t size;
+    bool registered;
+    const char *madeBy;
+};
+
+struct Pinned {
+    std::mutex mutex;
+    std::map<uintptr_t, Range> ranges;
+};
+
+Pinned &pinned() {
+    static Pinned &instance = *new Pinned;
+    return instance;
+}
+
+uintptr_t wordOf(const void *address) { return reinterpret_cast<uintptr_t>(address); }
+
+bool removeRange(void *address, bool registered) {
+    std::lock_guard lock(pinned().mutex);
+    auto found = pinned().ranges.find(wordOf(address));
+    if (found == pinned().ranges.end() || found->second.registered != registered) return false;
+    pinned().ranges.erase(found);
+    return true;
+}
+
+}  // namespace
+
+void *allocatePinned(size_t size, const char *api) {
+    if (size > SIZE_MAX - kAlignment) return nullptr;
+    void *address = std::aligned_alloc(kAlignment, (size + kAlignment - 1) / kAlignment * kAlignment);
+    if (address == nullptr) return nullptr;
+    std::lock_guard lock(pinned().mutex);
+    pinned().ranges[wordOf(address)] = {size, false, api};
+    return address;
+}
+
+bool freePinned(void *address) {
+    if (!removeRange(address, false)) return false;
+    std::free(address);
+    return true;
+}
+
+bool registerPinned(void *address, size_t size) {
+    if (isDeviceAddress(address)) return false;
+    std::lock_guard lock(pinned().mutex);
+    return pinned().ranges.emplace(wordOf(address), Range{size, true, "aclrtHostRegisterV2"}).second;
+}
+
+bool unregisterPinned(void *address) { return removeRange(address, true); }
+
+bool isPinned(const void *address) {
+    std::lock_guard lock(pinned().mutex);
+    auto after = pinned().ranges.upper_bound(wordOf(address));
+    if (after == pinned().ranges.begin()) return false;
+    const auto &[start, range] = *std::prev(after);
+    return wordOf(address) - start < range.size;
+}
+
+PinnedUse pinnedUse() {
+    std::lock_guard lock(pinned().mutex);
+    PinnedUse use{0, 0};
+    for (const auto &[start, range] : pinned().ranges) {
+        if (range.registered) continue;
+        use.bytes += range.size;
+        ++use.allocations;
+    }
+    return use;
+}
+
+}  // namespace sim

@@ -1,0 +1,77 @@
+// Notifies: flags that one stream sets and another waits for and clears.
+#include <chrono>
+#include <string>
+
+#include "acl/acl_rt.h"
+#include "core/handles.hpp"
+#include "runtime/context.hpp"
+#include "runtime/waiting.hpp"
+
+using sim::fail;
+using sim::Kind;
+using sim::StreamChoice;
+
+namespace {
+
+// Guarded by waitMutex().
+struct Notify : sim::Object {
+    bool set = false;
+    int64_t queuedRecords = 0;
+};
+
+}  // namespace
+
+aclError aclrtCreateNotify(aclrtNotify *notify, uint64_t flag) {
+    if (notify == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "notify is null");
+    if (flag != ACL_NOTIFY_DEFAULT) {
+        return fail(__func__, ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "device-only notifies are not simulated");
+    }
+    if (!sim::currentContext()) return fail(__func__, ACL_ERROR_RT_CONTEXT_NULL, sim::kNoContextText);
+    *notify = sim::makeHandle(Kind::Notify, std::make_shared<Notify>(), __func__);
+    return ACL_SUCCESS;
+}
+
+aclError aclrtDestroyNotify(aclrtNotify notify) {
+    if (notify == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "notify is null");
+    if (sim::retire(notify, Kind::Notify, {__func__})) return ACL_SUCCESS;
+    return fail(__func__, ACL_ERROR_RT_INVALID_HANDLE, sim::describeBadHandle(notify, Kind::Notify));
+}
+
+aclError aclrtRecordNotify(aclrtNotify notify, aclrtStream stream) {
+    auto object = sim::lookupAs<Notify>(notify, Kind::Notify);
+    if (!object) return fail(__func__, ACL_ERROR_RT_INVALID_HANDLE, sim::describeBadHandle(notify, Kind::Notify));
+    StreamChoice choice = sim::chooseStream(stream);
+    if (!choice) return fail(__func__, choice.status, choice.text);
+    std::lock_guard queueLock(sim::waitMutex());
+    ++object->queuedRecords;
+    choice.stream->enqueue(__func__, [object] {
+        {
+            std::lock_guard lock(sim::waitMutex());
+            object->set = true;
+            --object->queuedRecords;
+        }
+        sim::wakeWaitingTasks();
+    });
+    return ACL_SUCCESS;
+}
+
+aclError aclrtWaitAndResetNotify(aclrtNotify notify, aclrtStream stream, uint32_t timeout) {
+    auto object = sim::lookupAs<Notify>(notify, Kind::Notify);
+    if (!object) return fail(__func__, ACL_ERROR_RT_INVALID_HANDLE, sim::describeBadHandle(notify, Kind::Notify));
+    StreamChoice choice = sim::chooseStream(stream);
+    if (!choice) return fail(__func__, choice.status, choice.text);
+    sim::Stream *worker = choice.stream.get();
+    choice.stream->enqueue(__func__, [object, worker, timeout] {
+        std::unique_lock lock(sim::waitMutex());
+        sim::Deadline deadline;
+        if (timeout > 0) deadline = sim::Clock::now() + std::chrono::seconds(timeout);
+        if (sim::waitInTask(
+                lock, *worker, deadline, [&] { return object->set; }, [&] { return object->queuedRecords == 0; })) {
+            object->set = false;
+        } else if (deadline && sim::Clock::now() >= *deadline) {
+            throw sim::KernelFault(ACL_ERROR_RT_WAIT_TIMEOUT,
+                                   "the notify was not recorded within " + std::to_string(timeout) + " s");
+        }
+    });
+    return ACL_SUCCESS;
+}

@@ -1,0 +1,148 @@
+#include "runtime/stream.hpp"
+
+#include <atomic>
+#include <exception>
+
+#include "acl/acl_base.h"
+#include "runtime/exception_info.hpp"
+#include "runtime/waiting.hpp"
+
+namespace sim {
+namespace {
+
+std::atomic<int32_t> nextStreamId{0};
+
+}  // namespace
+
+Deadline deadlineAfter(int32_t milliseconds) {
+    if (milliseconds < 0) return std::nullopt;
+    return Clock::now() + std::chrono::milliseconds(milliseconds);
+}
+
+Stream::Stream(std::weak_ptr<Context> context, int32_t device, uint32_t priority, uint32_t flags)
+    : context_(std::move(context)),
+      device_(device),
+      id_(nextStreamId.fetch_add(1)),
+      priority_(priority),
+      flags_(flags),
+      worker_(&Stream::work, this) {}
+
+Stream::~Stream() { shutDown(true); }
+
+void Stream::enqueue(const char *api, std::function<void()> run) {
+    {
+        std::lock_guard lock(mutex_);
+        ++queued_;
+        queue_.push_back({api, std::move(run), static_cast<uint32_t>(queued_)});
+    }
+    workToDo_.notify_one();
+}
+
+bool Stream::waitIdle(Deadline deadline) {
+    std::unique_lock lock(mutex_);
+    auto reached = [this, target = queued_] { return done_ >= target; };
+    if (!deadline) {
+        progress_.wait(lock, reached);
+        return true;
+    }
+    return progress_.wait_until(lock, *deadline, reached);
+}
+
+bool Stream::isIdle() {
+    std::lock_guard lock(mutex_);
+    return done_ == queued_;
+}
+
+std::optional<Fault> Stream::takeFault() {
+    std::lock_guard lock(mutex_);
+    std::optional<Fault> fault = fault_;
+    if (!stopOnFailure_) fault_.reset();
+    return fault;
+}
+
+std::optional<Fault> Stream::peekFault() {
+    std::lock_guard lock(mutex_);
+    return fault_;
+}
+
+void Stream::abort() {
+    std::unique_lock lock(mutex_);
+    done_ += queue_.size();
+    std::deque<Task> dropped;
+    dropped.swap(queue_);
+    aborting_ = running_;
+    lock.unlock();
+    progress_.notify_all();
+    wakeWaitingTasks();
+}
+
+void Stream::shutDown(bool force) {
+    {
+        std::lock_guard lock(mutex_);
+        ending_ = true;
+    }
+    if (force) abort();
+    workToDo_.notify_one();
+    wakeWaitingTasks();
+    if (worker_.joinable()) worker_.join();
+}
+
+bool Stream::aborting() {
+    std::lock_guard lock(mutex_);
+    return aborting_;
+}
+
+bool Stream::ending() {
+    std::lock_guard lock(mutex_);
+    return ending_;
+}
+
+void Stream::setStopOnFailure(bool stop) {
+    std::lock_guard lock(mutex_);
+    stopOnFailure_ = stop;
+}
+
+bool Stream::stopOnFailure() {
+    std::lock_guard lock(mutex_);
+    return stopOnFailure_;
+}
+
+void Stream::work() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+        workToDo_.wait(lock, [this] { return ending_ || !queue_.empty(); });
+        if (queue_.empty()) return;
+        Task task = std::move(queue_.front());
+        queue_.pop_front();
+        bool skip = stopOnFailure_ && fault_.has_value();
+        running_ = true;
+        lock.unlock();
+        if (!skip) runTask(task);
+        task.run = nullptr;  // what the task kept alive goes before anybody is told that it is done
+        lock.lock();
+        running_ = false;
+        aborting_ = false;
+        ++done_;
+        progress_.notify_all();
+    }
+}
+
+void Stream::runTask(const Task &task) {
+    try {
+        task.run();
+    } catch (const KernelFault &fault) {
+        recordFault(task, fault.status(), fault.what());
+    } catch (const std::exception &error) {
+        recordFault(task, ACL_ERROR_RT_AICORE_EXCEPTION, error.what());
+    }
+}
+
+void Stream::recordFault(const Task &task, int32_t status, const std::string &text) {
+    {
+        std::lock_guard lock(mutex_);
+        if (!fault_) fault_ = Fault{status, std::string(task.api) + " failed on the device: " + text, task.number};
+    }
+    tellExceptionCallbacks(task.number, static_cast<uint32_t>(id_), static_cast<uint32_t>(device_), status);
+}
+
+}  // namespace sim
