@@ -61,13 +61,13 @@ class Scenario:
 
     @property
     def modes(self) -> dict[str, int]:
-        """The five mode numbers under their C parameter names."""
+        """The five mode numbers by the names of the operator's attributes."""
         return {
-            "weightQuantMode": self.weight_quant_mode,
-            "kvCacheQuantMode": self.kv_cache_quant_mode,
-            "queryQuantMode": int(self.quantised_query),
-            "ckvkrRepoMode": int(self.per_tile),
-            "quantScaleRepoMode": int(self.per_tile),
+            "weight_quant_mode": self.weight_quant_mode,
+            "kv_cache_quant_mode": self.kv_cache_quant_mode,
+            "query_quant_mode": int(self.quantised_query),
+            "ckvkr_repo_mode": int(self.per_tile),
+            "quant_scale_repo_mode": int(self.per_tile),
         }
 
     @property

@@ -23,8 +23,8 @@ def test_the_table_holds_exactly_the_legal_pairs() -> None:
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_first_two_modes_decide_the_others(name: str) -> None:
     modes = SCENARIOS[name].modes
-    assert modes["queryQuantMode"] == (1 if modes["kvCacheQuantMode"] == 1 else 0)
-    assert modes["ckvkrRepoMode"] == modes["quantScaleRepoMode"] == (1 if modes["kvCacheQuantMode"] == 3 else 0)
+    assert modes["query_quant_mode"] == (1 if modes["kv_cache_quant_mode"] == 1 else 0)
+    assert modes["ckvkr_repo_mode"] == modes["quant_scale_repo_mode"] == (1 if modes["kv_cache_quant_mode"] == 3 else 0)
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,15 @@ def test_first_two_modes_decide_the_others(name: str) -> None:
         ("none", "BF16", "BF16", "BF16", "BF16", "BF16", None),
         ("partial_int8_kv_per_channel", "BF16", "INT8", "INT8", "INT8", "BF16", "FP32"),
         ("full_int8_kv_per_tensor", "INT8", "INT8", "INT8", "BF16", "INT8", "FP32"),
-        ("full_mxfp8_kv_per_tile", "FLOAT8_E4M3FN", "FLOAT8_E4M3FN", "FLOAT8_E4M3FN", "BF16", "BF16", "FLOAT8_E8M0"),
+        (
+            "full_mxfp8_kv_per_tile",
+            "FLOAT8_E4M3FN",
+            "FLOAT8_E4M3FN",
+            "FLOAT8_E4M3FN",
+            "BF16",
+            "BF16",
+            "FLOAT8_E8M0",
+        ),
         ("full_hifloat8_kv_per_tensor", "HIFLOAT8", "HIFLOAT8", "HIFLOAT8", "BF16", "HIFLOAT8", "FP32"),
     ],
 )
@@ -45,13 +53,13 @@ def test_dtypes(name: str, token: str, up: str, kv: str, kr: str, query: str, no
 
 def test_per_tile_rows_need_a_row_layout() -> None:
     assert scenario("partial_int8_kv_per_tile", cache_mode="TND").per_tile
-    with pytest.raises(ValueError, match="PA_NZ.*legal are PA_BSND, BSND, TND"):
+    with pytest.raises(ValueError, match=r"PA_NZ.*legal are PA_BSND, BSND, TND"):
         scenario("partial_int8_kv_per_tile", cache_mode="PA_NZ")
     assert SCENARIOS["none"].cache_modes == ALL_CACHE_MODES
 
 
 def test_refusals_list_what_is_legal() -> None:
-    with pytest.raises(ValueError, match="full_mxfp8.*does not exist on Ascend910B.*full_int8_kv_per_tile"):
+    with pytest.raises(ValueError, match=r"full_mxfp8.*does not exist on Ascend910B.*full_int8_kv_per_tile"):
         scenario("full_mxfp8", product="Ascend910B")
-    with pytest.raises(ValueError, match="int4.*no scenario.*none, partial_int8"):
+    with pytest.raises(ValueError, match=r"int4.*no scenario.*none, partial_int8"):
         scenario("int4")

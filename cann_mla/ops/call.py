@@ -1,0 +1,116 @@
+"""What the documented operator functions share: arrays become operands, outputs are made, all is given back.
+
+No argument list is spelled here: which C parameter a Python name stands for, and what it is for, comes from the
+operator's prototype.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import cann_mla
+from cann_mla.dtypes import dtype
+from cann_mla.headers import Role
+from cann_mla.runtime.stream import Stream
+from cann_mla.tensor import Tensor
+
+Operand = Tensor | npt.NDArray[Any]
+"""A tensor on the device, or an array that is copied there for the call."""
+
+
+def snake_case(c_name: str) -> str:
+    """The Python name of a C parameter: ``cacheIndexOptional`` -> ``cache_index``, ``queryOut`` -> ``query``."""
+    base = re.sub(r"(?<=.)(Ref|Out)?(Optional)?$", "", c_name) or c_name
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", base).lower()
+
+
+class OperatorCall:
+    """The operands of one call of an operator.
+
+    Parameters
+    ----------
+    symbol : str
+        C symbol of phase two.
+    stream : Stream
+        Where the call is queued; its device holds what is made here.
+
+    Notes
+    -----
+    Tensors that the call made of arrays are closed when it ends; their memory outlives the queued work. Tensors
+    given by the caller stay the caller's. New outputs belong to whoever gets the result; if the call fails, they
+    are closed.
+    """
+
+    def __init__(self, symbol: str, stream: Stream) -> None:
+        self._operator = cann_mla.operator(symbol)
+        self._parameters = {snake_case(p.name): p for p in self._operator.signature.operands}
+        self._stream = stream
+        self._arguments: dict[str, Any] = {}
+        self._inputs = ExitStack()
+        self._outputs = ExitStack()
+        self._written_back: list[tuple[Tensor, npt.NDArray[Any]]] = []
+
+    def __enter__(self) -> OperatorCall:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._inputs.close()
+        if kind is not None:
+            self._outputs.close()
+
+    def give(self, values: Mapping[str, Any], *, packed: Collection[str] = ()) -> None:
+        """Give operands and host arguments by their Python names; None leaves one null.
+
+        Arrays are copied to the device; those named in `packed` are packed to FRACTAL_NZ on the way. An array for
+        an operand that the operator updates is updated too: :meth:`run` then waits for the stream.
+        """
+        for name, value in values.items():
+            if value is None:
+                continue
+            parameter = self._parameters[name]
+            if parameter.role is Role.ATTRIBUTE:
+                self._arguments[parameter.name] = value
+                continue
+            tensor = self._on_device(name, value, "FRACTAL_NZ" if name in packed else "ND")
+            self._arguments[parameter.name] = tensor
+            if parameter.role is Role.INPLACE and isinstance(value, np.ndarray):
+                if not value.flags.writeable:
+                    raise ValueError(f"{name} is updated in place, but the array is read-only; give a writable copy")
+                self._written_back.append((tensor, value))
+
+    def output(self, name: str, given: Tensor | None, shape: Sequence[int], element: str) -> Tensor:
+        """Give an output: the caller's tensor, or a new one."""
+        if given is None:
+            given = self._outputs.enter_context(Tensor.empty(shape, element, device=self._stream.device))
+        elif (given.shape, given.dtype) != (tuple(shape), dtype(element)):
+            raise ValueError(
+                f"{name} must be {element} {list(shape)} here; the tensor given is {given.dtype} {list(given.shape)}"
+            )
+        self._arguments[self._parameters[name].name] = given
+        return given
+
+    def run(self) -> None:
+        """Both phases. Returns when the work is queued; with arrays to update, when it is done."""
+        self._operator(stream=self._stream, **self._arguments)
+        if self._written_back:
+            self._stream.synchronize()
+        for tensor, array in self._written_back:
+            array[...] = tensor.to_numpy()
+        self._outputs.pop_all()
+
+    def _on_device(self, name: str, value: Operand, format: str) -> Tensor:
+        if isinstance(value, Tensor):
+            return value
+        if not isinstance(value, np.ndarray):
+            raise TypeError(f"{name} must be a Tensor or a NumPy array, not {type(value).__name__}")
+        tensor = Tensor.from_numpy(value, device=self._stream.device, format=format, stream=self._stream)
+        return self._inputs.enter_context(tensor)
