@@ -25,9 +25,10 @@ QueryReader = Callable[[slice, int, int], Floats]
 # (heads, first column, last column) -> keys and values, (key heads, columns, width)
 KeyValueReader = Callable[[slice, int, int], tuple[Floats, Floats]]
 
-# Elements of a tile's scores: small enough for the caches, large enough for the matrix product.
-_TILE_ELEMENTS = 1 << 19
+# Elements and rows of a tile's scores: small enough for the caches, large enough for the matrix product.
+_TILE_ELEMENTS = 1 << 18
 _TILE_ROWS = 512
+_BLOCK_COLUMNS = (512, 1024)
 # Bytes of widened keys and values that may be kept over the tiles of one group of heads.
 _KEPT_BYTES = 64 << 20
 
@@ -93,19 +94,26 @@ def attend(problem: SequenceProblem, numerics: Numerics) -> Iterator[Tile]:
         Covers every query head and row once. Rows that see nothing have output 0 and lse infinite.
     """
     rows_a_tile = max(1, min(problem.rows, _TILE_ROWS // problem.group))
-    block = numerics.block_columns
-    heads_a_tile = max(1, _TILE_ELEMENTS // (rows_a_tile * problem.group * min(block, problem.columns)))
+    columns = numerics.block_columns or _free_block(rows_a_tile * problem.group)
+    scores_a_head = rows_a_tile * problem.group * min(columns, problem.columns)
+    heads_a_tile = min(problem.key_heads, max(1, _TILE_ELEMENTS // scores_a_head))
+    scratch = np.empty(heads_a_tile * scores_a_head, numerics.work)
     for first_head in range(0, problem.key_heads, heads_a_tile):
         heads = slice(first_head, min(first_head + heads_a_tile, problem.key_heads))
-        read = _kept(problem, heads, rows_a_tile, numerics)
+        read = _kept(problem, heads, rows_a_tile)
         for first_row in range(0, problem.rows, rows_a_tile):
             rows = slice(first_row, min(first_row + rows_a_tile, problem.rows))
-            yield _attend_tile(problem, heads, rows, read, numerics)
+            blocks = _blocks(problem.mask.visible_columns(rows.start, rows.stop), columns)
+            yield _attend_tile(problem, numerics, heads, rows, ((*block, *read(*block)) for block in blocks), scratch)
 
 
-def _kept(
-    problem: SequenceProblem, heads: slice, rows_a_tile: int, numerics: Numerics
-) -> Callable[[int, int], tuple[Floats, Floats]]:
+def _free_block(rows: int) -> int:
+    """Columns of a block where the numerics leave the choice."""
+    fewest, most = _BLOCK_COLUMNS
+    return max(fewest, min(most, _TILE_ELEMENTS // rows))
+
+
+def _kept(problem: SequenceProblem, heads: slice, rows_a_tile: int) -> Callable[[int, int], tuple[Floats, Floats]]:
     """Reader of keys and values for one group of heads, which widens them once if several tiles need them."""
     if rows_a_tile < problem.rows:
         first = problem.read_key_value(heads, 0, 1)
@@ -156,20 +164,22 @@ class _OnlineSoftmax:
 
 def _attend_tile(
     problem: SequenceProblem,
+    numerics: Numerics,
     heads: slice,
     rows: slice,
-    read: Callable[[int, int], tuple[Floats, Floats]],
-    numerics: Numerics,
+    blocks: Iterator[tuple[int, int, Floats, Floats]],
+    scratch: Floats,
 ) -> Tile:
+    """Result of a tile; `blocks` gives first and last column, keys and values of each block."""
     query = problem.read_query(heads, rows.start, rows.stop)
     key_heads, group, count, width = query.shape
     flat_query = query.reshape(key_heads, group * count, width)
     state = _OnlineSoftmax(numerics)
-    for start, stop in _blocks(problem.mask.visible_columns(rows.start, rows.stop), numerics.block_columns):
-        keys, values = read(start, stop)
-        scores = numerics.logits(
-            flat_query @ keys.swapaxes(-1, -2), _bias_block(problem, heads, rows, start, stop, numerics)
-        )
+    for start, stop, keys, values in blocks:
+        shape = (key_heads, group * count, stop - start)
+        products = scratch[: shape[0] * shape[1] * shape[2]].reshape(shape)
+        np.matmul(flat_query, keys.swapaxes(-1, -2), out=products)
+        scores = numerics.logits(products, _bias_block(problem, heads, rows, start, stop, numerics))
         by_row = scores.reshape(key_heads, group, count, stop - start)
         problem.mask.hide(by_row, rows.start, start, numerics.hidden)
         state.add(scores, values)
@@ -179,19 +189,15 @@ def _attend_tile(
     return _finish(problem, heads, rows, state, numerics)
 
 
-def _finish(
-    problem: SequenceProblem, heads: slice, rows: slice, state: _OnlineSoftmax, numerics: Numerics
-) -> Tile:
+def _finish(problem: SequenceProblem, heads: slice, rows: slice, state: _OnlineSoftmax, numerics: Numerics) -> Tile:
     """Divide by the row sums and clear the rows that saw nothing."""
     assert state.maximum is not None
     count = rows.stop - rows.start
     empty = np.broadcast_to(
-        problem.mask.rows_outside_window()[rows], (state.maximum.size // count, count)
+        problem.mask.rows_outside_window(rows.start, rows.stop), (state.maximum.size // count, count)
     ).copy()
     if problem.zero_masked_rows:
-        empty |= state.maximum.reshape(-1, count) <= numerics.ceiling(
-            np.asarray(numerics.hidden, state.maximum.dtype)
-        )
+        empty |= state.maximum.reshape(-1, count) <= numerics.ceiling(np.asarray(numerics.hidden, state.maximum.dtype))
     if problem.sink is not None:
         sink = widen(problem.sink[heads], numerics.work)
         state.add_sink(np.repeat(sink, count, axis=1)[..., None])

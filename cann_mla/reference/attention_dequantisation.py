@@ -79,9 +79,7 @@ class Dequantiser:
     width_each: int = 1
     through_fp16: bool = False
 
-    def __call__(
-        self, raw: Array, sequence: int, heads: slice, start: int, stop: int, work: npt.DTypeLike
-    ) -> Floats:
+    def __call__(self, raw: Array, sequence: int, heads: slice, start: int, stop: int, work: npt.DTypeLike) -> Floats:
         """Values of rows [start, stop) of a sequence; `raw` has the axes (heads, rows, width)."""
         values = widen(raw, work)
         values = values.copy() if np.shares_memory(values, raw) else values
@@ -147,9 +145,7 @@ def antiquant_parameter(
         return ParameterRows(values.reshape(-1, heads, values.shape[-1], 1), starts)
     elif mode in (PAGED_TOKEN, PAGED_TOKEN_HEAD):
         if block_table is None:
-            raise ValueError(
-                f"antiquant mode {mode} keeps its scales in the paged cache and needs blockTable"
-            )
+            raise ValueError(f"antiquant mode {mode} keeps its scales in the paged cache and needs blockTable")
         if mode == PAGED_TOKEN and values.ndim == 2:
             return _SharedByHeads(PagedRows(values[:, :, None], block_table, 1, values.shape[1]))
         if mode == PAGED_TOKEN_HEAD and values.ndim == 3:

@@ -73,9 +73,7 @@ def heads_first(array: Array, order: str, heads: int) -> Array:
     if order == "BSH":
         batch, tokens, width = array.shape
         if width % heads:
-            raise ValueError(
-                f"the last axis of BSH is heads x width: {width} is not a multiple of {heads} heads"
-            )
+            raise ValueError(f"the last axis of BSH is heads x width: {width} is not a multiple of {heads} heads")
         view = array.reshape(batch, tokens, heads, width // heads).transpose(0, 2, 1, 3)
     elif order == "BSND":
         view = array.transpose(0, 2, 1, 3)
@@ -86,9 +84,7 @@ def heads_first(array: Array, order: str, heads: int) -> Array:
     else:
         view = array[None] if rank == 3 else array
     if view.shape[1] != heads:
-        raise ValueError(
-            f"{order} operand of shape {array.shape} has {view.shape[1]} heads, expected {heads}"
-        )
+        raise ValueError(f"{order} operand of shape {array.shape} has {view.shape[1]} heads, expected {heads}")
     return view
 
 

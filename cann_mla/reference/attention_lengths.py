@@ -56,9 +56,7 @@ def padded_spans(
     if len(given) == 1:
         given *= batches
     if len(given) < batches:
-        raise ValueError(
-            f"{len(given)} actual lengths for {batches} batches; give one, or one for every batch"
-        )
+        raise ValueError(f"{len(given)} actual lengths for {batches} batches; give one, or one for every batch")
     spans = []
     for b in range(batches):
         if not 0 <= given[b] <= tokens[b]:
@@ -71,22 +69,23 @@ def padded_spans(
 def packed_spans(cumulative: Sequence[int] | None, tokens: int) -> list[Span]:
     """Spans of a packed layout, out of cumulative lengths.
 
+    Only the last entry is compared with the operand, as CANN does; a sequence whose end lies before its start
+    is empty, and none reaches outside the operand.
+
     Raises
     ------
     ValueError
-        If the lengths are missing, decrease, or do not end at the number of tokens.
+        If the lengths are missing or do not end at the number of tokens.
     """
     if not cumulative:
         raise ValueError(
             "packed layouts (TND, NTD) need actual sequence lengths: the cumulative sum, one entry a batch"
         )
-    ends = np.asarray(cumulative, np.int64)
+    if cumulative[-1] != tokens:
+        raise ValueError(f"cumulative lengths end at {cumulative[-1]}, the operand has {tokens} tokens")
+    ends = np.clip(np.asarray(cumulative, np.int64), 0, tokens)
     starts = np.concatenate([[0], ends[:-1]])
-    if np.any(ends < starts) or ends[-1] > tokens:
-        raise ValueError(
-            f"cumulative lengths {ends.tolist()[:8]} must not decrease and must end at the {tokens} tokens of the operand"
-        )
-    return [Span(0, int(a), int(b - a)) for a, b in zip(starts, ends, strict=True)]
+    return [Span(0, int(a), max(0, int(b - a))) for a, b in zip(starts, ends, strict=True)]
 
 
 def per_batch_spans(lengths: Sequence[int] | None, batches: int, capacity: int) -> list[Span]:

@@ -55,12 +55,13 @@ class SequenceMask:
         end = min(self.columns, last_row + self.next_tokens)
         return begin, max(begin, end)
 
-    def rows_outside_window(self) -> npt.NDArray[np.bool_]:
-        """Rows whose every column is outside the window; their output is 0, their lse infinite."""
-        row = np.arange(self.rows)
-        outside: npt.NDArray[np.bool_] = (row + self.next_tokens < 0) | (
-            row - self.pre_tokens > self.columns - 1
-        )
+    def rows_outside_window(self, first_row: int, last_row: int) -> npt.NDArray[np.bool_]:
+        """Which rows of [first_row, last_row) have every column outside the window.
+
+        Their output is 0 and their lse infinite.
+        """
+        row = np.arange(first_row, last_row)
+        outside: npt.NDArray[np.bool_] = (row + self.next_tokens < 0) | (row - self.pre_tokens > self.columns - 1)
         return outside
 
     def hide(self, scores: Array, first_row: int, first_column: int, value: float) -> None:
@@ -131,13 +132,9 @@ class MaskRule:
         if self.operand is None or self.operand.size == 0:
             return [SequenceMask(r, c) for r, c in shapes]
         if self.mode in (DEFAULT, ALL):
-            pre, next_ = (
-                (self.pre_tokens, self.next_tokens) if self.mode == DEFAULT else (UNBOUNDED, UNBOUNDED)
-            )
+            pre, next_ = (self.pre_tokens, self.next_tokens) if self.mode == DEFAULT else (UNBOUNDED, UNBOUNDED)
             return [
-                SequenceMask(
-                    r, c, pre, next_, self._user_mask(b, len(rows))[row_starts[b] :, column_starts[b] :]
-                )
+                SequenceMask(r, c, pre, next_, self._user_mask(b, len(rows))[row_starts[b] :, column_starts[b] :])
                 for b, (r, c) in enumerate(shapes)
             ]
         if self.mode == LEFT_UP:
@@ -165,9 +162,7 @@ class MaskRule:
         masks, used = [], 0
         for sequence, (rows, columns) in enumerate(shapes):
             if rows > columns:
-                raise ValueError(
-                    f"tree mask: sequence {sequence} has {rows} query rows but only {columns} key rows"
-                )
+                raise ValueError(f"tree mask: sequence {sequence} has {rows} query rows but only {columns} key rows")
             if operand.ndim == 1:
                 tree = operand[used : used + rows * rows].reshape(rows, rows)
                 used += rows * rows

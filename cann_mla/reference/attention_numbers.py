@@ -46,19 +46,35 @@ def widen(array: Array, work: npt.DTypeLike) -> Floats:
 
 def round_to_fp16(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     """Round float32 values to the nearest float16, ties to even, in place; for magnitudes up to 65504."""
-    bits = values.view(np.uint32)
-    bits += ((bits >> 13) & 1) + np.uint32(0x0FFF)
-    bits &= np.uint32(0xFFFFE000)
     # Below 2^-14 float16 has a fixed step of 2^-24, which is the step of float32 between 0.5 and 1.
     tiny = np.abs(values) < np.float32(2.0**-14)
     if tiny.any():
-        values[tiny] = (np.abs(values[tiny]) + np.float32(0.5) - np.float32(0.5)) * np.sign(values[tiny])
+        values[tiny] = np.copysign(np.abs(values[tiny]) + np.float32(0.5) - np.float32(0.5), values[tiny])
+    return _round_to_11_bits(values)
+
+
+def round_fractions_to_fp16(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Same for values in [0, 1], in fewer passes: softmax numerators."""
+    _round_to_11_bits(values)
+    values += np.float32(0.5)
+    values -= np.float32(0.5)
+    return values
+
+
+def _round_to_11_bits(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    bits = values.view(np.uint32)
+    half = bits >> np.uint32(13)
+    half &= np.uint32(1)
+    half += np.uint32(0x0FFF)
+    bits += half
+    bits &= np.uint32(0xFFFFE000)
     return values
 
 
 def round_to_bf16(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Round float32 values to the nearest bfloat16, ties to even."""
-    return values.astype(BF16.numpy).astype(np.float32)
+    """Round float32 values to the nearest bfloat16, ties to even, in place."""
+    np.copyto(values, values.astype(BF16.numpy))
+    return values
 
 
 def round_to_e4m3(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:

@@ -27,6 +27,7 @@ from cann_mla.reference.attention_numbers import (
     ROUNDINGS,
     Floats,
     Rounding,
+    round_fractions_to_fp16,
     round_to_fp16,
     round_to_int8,
     rounding_to,
@@ -46,12 +47,10 @@ class Numerics:
     ----------
     work : numpy dtype
         Type of scores and accumulators.
-    block_columns : int
-        Columns a block of the online softmax covers.
+    block_columns : int or None
+        Columns a block of the online softmax covers; None where no result depends on it.
     hidden : float
         Score of a hidden column.
-    scale_in_query : bool
-        Whether the score scale may be applied to the query before the product.
     output_gain : float
         What the quotient of output and row sum is multiplied by.
     shift : float
@@ -59,9 +58,8 @@ class Numerics:
     """
 
     work: npt.DTypeLike = np.float64
-    block_columns = 1024
+    block_columns: int | None = None
     hidden = HIDDEN
-    scale_in_query: ClassVar[bool] = True
 
     def __init__(self, output_gain: float = 1.0, shift: float = 0.0) -> None:
         self.output_gain = output_gain
@@ -77,9 +75,7 @@ class Numerics:
         """Contribution of a block's row maxima to the running maximum."""
         return block_max
 
-    def weights(
-        self, numerators: Floats, block_max: Floats, running_max: Floats
-    ) -> tuple[Floats, Floats | None]:
+    def weights(self, numerators: Floats, block_max: Floats, running_max: Floats) -> tuple[Floats, Floats | None]:
         """Numerators as the second product takes them, and the factor (a column) that its result needs."""
         return numerators, None
 
@@ -105,11 +101,9 @@ class FloatNumerics(Numerics):
 
     def __init__(self, operand: npt.DTypeLike) -> None:
         super().__init__()
-        self._round = rounding_to(operand)
+        self._round = round_fractions_to_fp16 if operand == np.float16 else rounding_to(operand)
 
-    def weights(
-        self, numerators: Floats, block_max: Floats, running_max: Floats
-    ) -> tuple[Floats, Floats | None]:
+    def weights(self, numerators: Floats, block_max: Floats, running_max: Floats) -> tuple[Floats, Floats | None]:
         return self._round(numerators), None
 
 
@@ -120,12 +114,10 @@ class Int8Numerics(Numerics):
     """
 
     work = np.float32
+    block_columns = 1024
     hidden = -_FP16_MAX
-    scale_in_query = False
 
-    def __init__(
-        self, scale: float, deq_scale1: np.float32, quant_scale1: np.float32, deq_scale2: np.float32
-    ) -> None:
+    def __init__(self, scale: float, deq_scale1: np.float32, quant_scale1: np.float32, deq_scale2: np.float32) -> None:
         super().__init__(float(deq_scale2))
         self._scale = np.float32(np.float16(scale))
         self._deq_scale1 = deq_scale1
@@ -138,9 +130,7 @@ class Int8Numerics(Numerics):
             scores = _to_fp16(scores) + bias
         return _to_fp16(scores)
 
-    def weights(
-        self, numerators: Floats, block_max: Floats, running_max: Floats
-    ) -> tuple[Floats, Floats | None]:
+    def weights(self, numerators: Floats, block_max: Floats, running_max: Floats) -> tuple[Floats, Floats | None]:
         scaled = _to_fp16(numerators) * self._quant_scale1
         return round_to_int8(_to_fp16(scaled)), None
 
@@ -158,9 +148,7 @@ class LatentInt8Numerics(Numerics):
     def __init__(self, value_scale: float) -> None:
         super().__init__(value_scale * float(self._REDUCTION) / 127.0)
 
-    def weights(
-        self, numerators: Floats, block_max: Floats, running_max: Floats
-    ) -> tuple[Floats, Floats | None]:
+    def weights(self, numerators: Floats, block_max: Floats, running_max: Floats) -> tuple[Floats, Floats | None]:
         peak = np.exp(block_max - running_max) + np.float32(np.finfo(np.float64).eps)
         numerators *= np.float32(127) / peak
         return round_to_int8(_to_fp16(numerators)), peak
@@ -187,9 +175,7 @@ class LatentNumerics(Numerics):
         self._round = ROUNDINGS[operand_name]
         self._largest = np.float32(self._LARGEST[operand_name])
 
-    def weights(
-        self, numerators: Floats, block_max: Floats, running_max: Floats
-    ) -> tuple[Floats, Floats | None]:
+    def weights(self, numerators: Floats, block_max: Floats, running_max: Floats) -> tuple[Floats, Floats | None]:
         peak = np.exp(block_max - running_max) + np.float32(np.finfo(np.float64).eps)
         numerators *= self._largest / peak
         return self._round(numerators), peak
@@ -213,9 +199,7 @@ class EightBitNumerics(Numerics):
         lowered: Floats = block_max - self._lift
         return lowered
 
-    def weights(
-        self, numerators: Floats, block_max: Floats, running_max: Floats
-    ) -> tuple[Floats, Floats | None]:
+    def weights(self, numerators: Floats, block_max: Floats, running_max: Floats) -> tuple[Floats, Floats | None]:
         return self._round(numerators), None
 
 
@@ -236,9 +220,7 @@ class MicroscalingNumerics(Numerics):
         raised: Floats = np.ceil(block_max * _INVERSE_LN2) * _LN2
         return raised
 
-    def weights(
-        self, numerators: Floats, block_max: Floats, running_max: Floats
-    ) -> tuple[Floats, Floats | None]:
+    def weights(self, numerators: Floats, block_max: Floats, running_max: Floats) -> tuple[Floats, Floats | None]:
         return self._round(numerators), None
 
 
@@ -254,9 +236,7 @@ class PerTensorEightBitNumerics(Numerics):
         self._round = rounding
         self._quant_scale1 = quant_scale1
 
-    def weights(
-        self, numerators: Floats, block_max: Floats, running_max: Floats
-    ) -> tuple[Floats, Floats | None]:
+    def weights(self, numerators: Floats, block_max: Floats, running_max: Floats) -> tuple[Floats, Floats | None]:
         numerators *= self._quant_scale1
         return self._round(numerators), None
 

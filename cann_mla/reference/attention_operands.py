@@ -34,7 +34,7 @@ class AttentionOperands:
     key_width, value_width : int
         Head widths of key (without rope) and value.
     prefix : int
-        Rows of the shared prefix in use.
+        Rows of the shared prefix in use; 0 without one.
     query_spans, key_spans : list of Span
         Rows of each sequence; those of a paged cache count from 0.
     masks : list of SequenceMask
@@ -75,9 +75,7 @@ def resolve_operands(given: AttentionParameters, soc: str) -> AttentionOperands:
     layouts = parse_layouts(given.input_layout)
     key_heads = given.num_key_value_heads or given.num_heads
     if given.num_heads <= 0 or key_heads <= 0 or given.num_heads % key_heads:
-        raise ValueError(
-            f"numHeads {given.num_heads} must be a positive multiple of numKeyValueHeads {key_heads}"
-        )
+        raise ValueError(f"numHeads {given.num_heads} must be a positive multiple of numKeyValueHeads {key_heads}")
     query = heads_first(given.query, layouts.inputs, given.num_heads)
     keys, values = _lists(given)
     key_width = _head_width(keys[0], layouts, key_heads, given)
@@ -139,17 +137,15 @@ class _Window:
     ignores_query_lengths: bool
 
 
-def _window(
-    given: AttentionParameters, soc: str, layouts: Layouts, query: Array, equal_widths: bool
-) -> _Window:
+def _window(given: AttentionParameters, soc: str, layouts: Layouts, query: Array, equal_widths: bool) -> _Window:
     """Mask rule after the modes that some paths ignore."""
     mode, pre, next_ = given.sparse_mode, given.pre_tokens, given.next_tokens
     single_row = layouts.inputs in ("BSH", "BSND", "BNSD") and query.shape[2] == 1
-    # The decode path of A2 applies the mask as it is and looks at neither modes nor query lengths.
-    decode = soc == "Ascend910B" and single_row and equal_widths and given.query_rope is None
+    # The decode path of A2 and A3 applies the mask as it is and looks at neither modes nor query lengths.
+    decode = soc != "Ascend950" and single_row and equal_widths and given.query_rope is None
     if decode:
         mode = DEFAULT
-    padded = given.query_padding_size is not None or given.kv_padding_size is not None
+    padded = _padding(given.query_padding_size) is not None or _padding(given.kv_padding_size) is not None
     antiquantised = _first(given.key).dtype != given.query.dtype
     if decode or (padded and mode == DEFAULT) or (antiquantised and single_row):
         pre = next_ = UNBOUNDED
@@ -161,17 +157,13 @@ def _first(operand: Array | Sequence[Array]) -> Array:
     return operand if isinstance(operand, np.ndarray) else operand[0]
 
 
-def _query_spans(
-    given: AttentionParameters, layouts: Layouts, query: Array, ignore_lengths: bool
-) -> list[Span]:
+def _query_spans(given: AttentionParameters, layouts: Layouts, query: Array, ignore_lengths: bool) -> list[Span]:
     batches, _, tokens, _ = query.shape
     if layouts.packed:
         return packed_spans(given.actual_seq_lengths, tokens)
     if ignore_lengths:
         return padded_spans(None, batches, [tokens] * batches)
-    return padded_spans(
-        given.actual_seq_lengths, batches, [tokens] * batches, _padding(given.query_padding_size)
-    )
+    return padded_spans(given.actual_seq_lengths, batches, [tokens] * batches, _padding(given.query_padding_size))
 
 
 def _key_spans(
@@ -196,11 +188,12 @@ def _key_spans(
 
 
 def _padding(size: Array | None) -> int | None:
-    return None if size is None else int(np.asarray(size).reshape(-1)[0])
+    return None if size is None or np.asarray(size).size == 0 else int(np.asarray(size).reshape(-1)[0])
 
 
 def _prefix_length(given: AttentionParameters, layouts: Layouts, heads: int) -> int:
-    if given.key_shared_prefix is None:
+    """Rows of the shared prefix in use; packed layouts ignore it."""
+    if given.key_shared_prefix is None or layouts.packed:
         return 0
     prefix = given.key_shared_prefix
     if prefix.dtype == INT32.numpy:

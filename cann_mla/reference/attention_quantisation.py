@@ -122,9 +122,7 @@ def _antiquantisation(operands: AttentionOperands, exact: bool) -> Quantisation:
                 "or keyAntiquantScale and valueAntiquantScale"
             )
         parts = [
-            None
-            if p is None
-            else antiquant_parameter(p, mode, o.key_heads, width, o.key_spans, o.given.block_table)
+            None if p is None else antiquant_parameter(p, mode, o.key_heads, width, o.key_spans, o.given.block_table)
             for p in (scale, offset)
         ]
         assert parts[0] is not None
@@ -180,17 +178,13 @@ def _token_and_head(operands: AttentionOperands, exact: bool) -> Quantisation:
     o = operands
     assert o.given.dequant_scale_query is not None
     if o.given.key_antiquant_scale is None or o.given.value_antiquant_scale is None:
-        raise ValueError(
-            "an FP8 query with dequantScaleQuery needs keyAntiquantScale and valueAntiquantScale"
-        )
+        raise ValueError("an FP8 query with dequantScaleQuery needs keyAntiquantScale and valueAntiquantScale")
     starts = [span.start for span in o.query_spans]
     spans, table = o.key_spans, o.given.block_table
     key_scale = antiquant_parameter(
         o.given.key_antiquant_scale, PAGED_TOKEN_HEAD, o.key_heads, o.key_width, spans, table
     )
-    value_scale = antiquant_parameter(
-        o.given.value_antiquant_scale, HEAD, o.key_heads, o.value_width, spans, table
-    )
+    value_scale = antiquant_parameter(o.given.value_antiquant_scale, HEAD, o.key_heads, o.value_width, spans, table)
     return Quantisation(
         _eight_bit(o, exact),
         o.given.scale_value,
@@ -204,9 +198,7 @@ def _per_block(operands: AttentionOperands, exact: bool) -> Quantisation:
     o = operands
     assert o.given.dequant_scale_query is not None
     if o.given.key_antiquant_scale is None or o.given.value_antiquant_scale is None:
-        raise ValueError(
-            "queryQuantMode 7 needs dequantScaleQuery, keyAntiquantScale and valueAntiquantScale"
-        )
+        raise ValueError("queryQuantMode 7 needs dequantScaleQuery, keyAntiquantScale and valueAntiquantScale")
 
     def by_block(scales: Array, spans: list[Span], rows_each: int) -> Dequantiser:
         if scales.ndim == 4:
@@ -236,9 +228,7 @@ def _microscaling(operands: AttentionOperands, exact: bool) -> Quantisation:
         or o.given.key_antiquant_scale is None
         or o.given.value_antiquant_scale is None
     ):
-        raise ValueError(
-            "queryQuantMode 6 needs dequantScaleQuery, keyAntiquantScale and valueAntiquantScale"
-        )
+        raise ValueError("queryQuantMode 6 needs dequantScaleQuery, keyAntiquantScale and valueAntiquantScale")
     p_scale = _p_scale(o)
     numerics = (
         Numerics(shift=float(np.log(p_scale)))
@@ -256,9 +246,7 @@ def _microscaling(operands: AttentionOperands, exact: bool) -> Quantisation:
 
 def _eight_bit(operands: AttentionOperands, exact: bool) -> Numerics:
     return (
-        Numerics()
-        if exact
-        else EightBitNumerics(ROUNDINGS[dtype(operands.given.query.dtype).name], _p_scale(operands))
+        Numerics() if exact else EightBitNumerics(ROUNDINGS[dtype(operands.given.query.dtype).name], _p_scale(operands))
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from cann_mla.dtypes import INT32, Array
+from cann_mla.dtypes import BF16, INT32, Array
 from cann_mla.reference.attention_core import KeyValueReader, QueryReader
 from cann_mla.reference.attention_dequantisation import Dequantiser
 from cann_mla.reference.attention_layouts import heads_first
@@ -24,17 +24,34 @@ class OperandReader:
 
     def read(self, sequence: int, heads: slice, start: int, stop: int) -> Floats:
         """Values of rows [start, stop), shape (heads, rows, width of all parts)."""
-        values = [self._part(part, sequence, heads, start, stop) for part in self._parts]
-        return values[0] if len(values) == 1 else np.concatenate(values, axis=-1)
+        if len(self._parts) == 1:
+            return self._values(*self._parts[0], sequence, heads, start, stop)
+        joined: Floats | None = None
+        begin = 0
+        for source, dequantiser in self._parts:
+            part = self._values(source, dequantiser, sequence, heads, start, stop, keep_type=True)
+            if joined is None:
+                joined = np.empty((*part.shape[:2], sum(s.width for s, _ in self._parts)), self._work)
+            joined[..., begin : begin + source.width] = part
+            begin += source.width
+        assert joined is not None
+        return joined
 
-    def _part(
-        self, part: tuple[RowSource, Dequantiser | None], sequence: int, heads: slice, start: int, stop: int
+    def _values(
+        self,
+        source: RowSource,
+        dequantiser: Dequantiser | None,
+        sequence: int,
+        heads: slice,
+        start: int,
+        stop: int,
+        keep_type: bool = False,
     ) -> Floats:
-        source, dequantiser = part
+        """Values of one part; with `keep_type`, BF16 rows may stay BF16, for an assignment to widen them."""
         raw = source.rows(sequence, heads, start, stop)
-        if dequantiser is None:
-            return widen(raw, self._work)
-        return dequantiser(raw, sequence, heads, start, stop, self._work)
+        if dequantiser is not None:
+            return dequantiser(raw, sequence, heads, start, stop, self._work)
+        return raw if keep_type and raw.dtype == BF16.numpy else widen(raw, self._work)
 
 
 class AttentionReaders:
@@ -56,10 +73,7 @@ class AttentionReaders:
         self._key = OperandReader(key, work)
         self._value: OperandReader | None = None
         self._value_width = operands.value_width
-        shared = (
-            _same_memory(operands.keys, operands.values)
-            and given.key_shared_prefix is given.value_shared_prefix
-        )
+        shared = _same_memory(operands.keys, operands.values) and given.key_shared_prefix is given.value_shared_prefix
         if not shared or quantisation.key is not None or quantisation.value is not None:
             rows = _key_rows(operands, operands.values, given.value_shared_prefix)
             self._value = OperandReader([(rows, quantisation.value)], work)
@@ -99,7 +113,7 @@ def _key_rows(operands: AttentionOperands, arrays: list[Array], prefix: Array | 
         source = ListRows(arrays, order, heads, operands.key_spans)
     else:
         source = PlainRows(arrays[0], order, heads, operands.key_spans)
-    if prefix is None:
+    if prefix is None or not operands.prefix:
         return source
     if prefix.dtype == INT32.numpy and arrays[0].dtype != INT32.numpy:
         prefix = int4_from_words(prefix)

@@ -68,9 +68,7 @@ class PagedRows:
 
     def rows(self, sequence: int, heads: slice, start: int, stop: int) -> Array:
         if stop <= start:
-            return np.empty(
-                (len(range(*heads.indices(self._blocks.shape[1]))), 0, self.width), self._blocks.dtype
-            )
+            return np.empty((len(range(*heads.indices(self._blocks.shape[1]))), 0, self.width), self._blocks.dtype)
         first, last = start // self._block, -(-stop // self._block)
         ids = self._table[sequence, first:last]
         if ids.size < last - first or ids.min() < 0 or ids.max() >= self._blocks.shape[0]:

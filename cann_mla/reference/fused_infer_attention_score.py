@@ -11,8 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from cann_mla.dtypes import Array, DType, dtype
 from cann_mla.reference.attention_core import SequenceProblem, attend
+from cann_mla.reference.attention_layouts import heads_first, parse_layouts
 from cann_mla.reference.attention_operands import AttentionOperands, resolve_operands
 from cann_mla.reference.attention_outputs import AttentionOutputs, PostQuantisation, default_output_type
 from cann_mla.reference.attention_parameters import PARAMETERS_SINCE, AttentionParameters
@@ -79,10 +82,10 @@ def fused_infer_attention_score(
         raise ValueError(f"precision is 'device' or 'exact', not {precision!r}")
     given = AttentionParameters(query=query, key=key, value=value, num_heads=num_heads, **parameters)
     if given.pse_type != 0:
-        raise NotImplementedError(
-            f"pseType {given.pse_type}: CANN takes only 0; there is no generated position bias"
-        )
+        raise NotImplementedError(f"pseType {given.pse_type}: CANN takes only 0; there is no generated position bias")
     exact = precision == "exact"
+    if _is_empty(given):
+        return _empty_result(given, exact, out_dtype)
     operands = resolve_operands(given, soc)
     outputs = _outputs(operands, exact, out_dtype)
     quantisation = select_quantisation(operands, soc, exact)
@@ -106,23 +109,40 @@ def fused_infer_attention_score(
     return AttentionResult(outputs.attention, outputs.softmax_lse)
 
 
+def _is_empty(given: AttentionParameters) -> bool:
+    keys, values = ([o] if isinstance(o, np.ndarray) else o for o in (given.key, given.value))
+    return given.query.size == 0 or all(array.size == 0 for array in (*keys, *values))
+
+
+def _empty_result(given: AttentionParameters, exact: bool, out_dtype: DType | str | None) -> AttentionResult:
+    """Zeros with an infinite lse: nothing is computed, and CANN looks at no other operand."""
+    layouts = parse_layouts(given.input_layout)
+    heads = max(given.num_heads, 1)
+    batches, _, tokens, width = heads_first(given.query, layouts.inputs, given.num_heads).shape
+    outputs = AttentionOutputs(
+        layouts, batches, heads, tokens, width, _output_type(given, out_dtype), exact, None, given.softmax_lse_flag
+    )
+    return AttentionResult(outputs.attention, outputs.softmax_lse)
+
+
+def _output_type(given: AttentionParameters, out_dtype: DType | str | None) -> DType:
+    if out_dtype is not None:
+        return dtype(out_dtype)
+    rope = None if given.query_rope is None else given.query_rope.dtype
+    return default_output_type(given.query.dtype, rope, given.quant_scale2 is not None)
+
+
 def _outputs(operands: AttentionOperands, exact: bool, out_dtype: DType | str | None) -> AttentionOutputs:
     given = operands.given
     batches, _, tokens, _ = operands.query.shape
-    rope = None if given.query_rope is None else given.query_rope.dtype
     post = None if given.quant_scale2 is None else PostQuantisation(given.quant_scale2, given.quant_offset2)
-    element = (
-        default_output_type(given.query.dtype, rope, post is not None)
-        if out_dtype is None
-        else dtype(out_dtype)
-    )
     return AttentionOutputs(
         operands.layouts,
         batches,
         operands.heads,
         tokens,
         operands.value_width,
-        element,
+        _output_type(given, out_dtype),
         exact,
         post,
         given.softmax_lse_flag,
@@ -130,17 +150,19 @@ def _outputs(operands: AttentionOperands, exact: bool, out_dtype: DType | str | 
 
 
 def _bias(operands: AttentionOperands, sequence: int) -> Array | None:
-    """pseShift of one sequence, shape (key heads, group, rows or 1, columns); absolute positions under left padding."""
+    """pseShift of one sequence, shape (key heads, group, rows or 1, columns).
+
+    Rows and columns are absolute positions under left padding. Packed layouts ignore the operand.
+    """
     pse = operands.given.pse_shift
-    if pse is None:
+    if pse is None or operands.layouts.packed:
         return None
     if pse.ndim != 4 or pse.shape[1] != operands.heads:
         raise ValueError(f"pseShift has the shape (B or 1, {operands.heads}, S1 or 1, S2), got {pse.shape}")
     mask, query, key = operands.masks[sequence], operands.query_spans[sequence], operands.key_spans[sequence]
-    row, column = (0, 0) if operands.layouts.packed else (query.start, key.start)
     own = pse[sequence if pse.shape[0] > 1 else 0]
-    rows = own if own.shape[1] == 1 else own[:, row : row + mask.rows]
-    part = rows[..., column : column + mask.columns]
+    rows = own if own.shape[1] == 1 else own[:, query.start : query.start + mask.rows]
+    part = rows[..., key.start : key.start + mask.columns]
     return part.reshape(operands.key_heads, operands.group, *part.shape[1:])
 
 
@@ -167,10 +189,26 @@ def evaluate(
     if "attention" not in outputs:
         raise ValueError(f"{symbol} needs attentionOut, which may not be null")
     shape, element = outputs["attention"]
+    if 0 in shape:
+        # Nothing to write, so CANN looks at no operand.
+        named = {"attention": np.zeros(shape, element.numpy)}
+        if "softmax_lse" in outputs:
+            named["softmax_lse"] = np.full(outputs["softmax_lse"][0], np.inf, np.float32)
+        return named
     result = fused_infer_attention_score(**arguments, soc=soc, precision=precision, out_dtype=element)
-    if result.attention.shape != tuple(shape):
-        raise ValueError(f"attentionOut has shape {tuple(shape)}; {symbol} gives {result.attention.shape}")
-    named = {"attention": result.attention}
+    named = {"attention": _as_declared(result.attention, shape)}
     if result.softmax_lse is not None and "softmax_lse" in outputs:
-        named["softmax_lse"] = result.softmax_lse
+        named["softmax_lse"] = _as_declared(result.softmax_lse, outputs["softmax_lse"][0])
     return named
+
+
+def _as_declared(array: Array, shape: tuple[int, ...]) -> Array:
+    """Result under the caller's shape: CANN accepts larger outputs and writes its rows densely from the start."""
+    if array.shape == tuple(shape):
+        return array
+    numel = int(np.prod(shape, dtype=np.int64))
+    if numel < array.size:
+        raise ValueError(f"an output of shape {tuple(shape)} is too small for the result of shape {array.shape}")
+    declared = np.zeros(numel, array.dtype)
+    declared[: array.size] = array.reshape(-1)
+    return declared.reshape(shape)
