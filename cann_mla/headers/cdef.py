@@ -22,9 +22,7 @@ from cann_mla.headers.model import (
 
 _FIXED = {f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 _BUILTIN = {"void", "bool", "char", "short", "int", "long", "float", "double", "signed", "unsigned"}
-_KNOWN = (
-    _FIXED | _BUILTIN | {"const", "struct", "union", "enum", "size_t", "ptrdiff_t", "intptr_t", "uintptr_t"}
-)
+_KNOWN = _FIXED | _BUILTIN | {"const", "struct", "union", "enum", "size_t", "ptrdiff_t", "intptr_t", "uintptr_t"}
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -63,11 +61,7 @@ def cdef(headers: Iterable[Header], known: Iterable[str] = ()) -> Cdef:
         for declaration in header.declarations:
             line = declaration_text(declaration)
             earlier = seen.get(declaration.name)
-            if (
-                isinstance(declaration, RecordType)
-                and declaration.fields is None
-                and declaration.name in types
-            ):
+            if isinstance(declaration, RecordType) and declaration.fields is None and declaration.name in types:
                 continue
             if earlier is not None and declaration.name:
                 if earlier != line:
@@ -116,11 +110,7 @@ def declaration_text(declaration: Declaration) -> str:
         return f"typedef {declare(declaration.type, declaration.name)};"
     if isinstance(declaration, EnumType):
         values = ", ".join(f"{name} = {value}" for name, value in declaration.values)
-        return (
-            f"typedef enum {{ {values} }} {declaration.name};"
-            if declaration.name
-            else f"enum {{ {values} }};"
-        )
+        return f"typedef enum {{ {values} }} {declaration.name};" if declaration.name else f"enum {{ {values} }};"
     if declaration.fields is None:
         return f"typedef {declaration.kind} {declaration.name} {declaration.name};"
     body = record_body(declaration.fields)

@@ -27,21 +27,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(dest="headers_command", metavar="check|diff|trim", required=True)
     sub = commands.add_parser("check", help="read headers and report what was read, ignored and refused")
     sub.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="header, or folder of headers")
-    sub.add_argument(
-        "--verbose", action="store_true", help="list the operators with the roles of their operands"
-    )
+    sub.add_argument("--verbose", action="store_true", help="list the operators with the roles of their operands")
     sub = commands.add_parser("diff", help="compare the shipped headers with an installation of CANN")
-    sub.add_argument(
-        "homes", nargs="+", type=Path, metavar="HOME", help="its folder (and that of ATB), or a header"
-    )
-    sub.add_argument(
-        "--library", action="append", type=Path, default=[], help="a library to look into besides"
-    )
+    sub.add_argument("homes", nargs="+", type=Path, metavar="HOME", help="its folder (and that of ATB), or a header")
+    sub.add_argument("--library", action="append", type=Path, default=[], help="a library to look into besides")
     sub.add_argument("--all", action="store_true", help="also list what the shipped headers do not have")
     sub = commands.add_parser("trim", help="write headers in the shipped form, or update the shipped ones")
-    sub.add_argument(
-        "paths", nargs="*", type=Path, metavar="HEADER", help="header to print in the shipped form"
-    )
+    sub.add_argument("paths", nargs="*", type=Path, metavar="HEADER", help="header to print in the shipped form")
     sub.add_argument(
         "--from",
         dest="homes",
@@ -52,9 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="installation of CANN to update the shipped headers from",
     )
     sub.add_argument("--release", help="its release, noted behind what is new")
-    sub.add_argument(
-        "--write", action="store_true", help="with --from: write the files, do not print the difference"
-    )
+    sub.add_argument("--write", action="store_true", help="with --from: write the files, do not print the difference")
     sub.add_argument("--root", type=Path, default=None, help="folder of the shipped headers")
 
 

@@ -92,16 +92,12 @@ def differences(old: Signature, new: Signature) -> list[str]:
 def _replaced(gone: tuple[Parameter, ...], come: tuple[Parameter, ...], i: int, k: int) -> list[str]:
     if len(gone) == len(come):
         pairs = zip(gone, come, strict=True)
-        return [
-            f"argument {k + n + 1}: {b.declaration}, not {a.declaration}" for n, (a, b) in enumerate(pairs)
-        ]
+        return [f"argument {k + n + 1}: {b.declaration}, not {a.declaration}" for n, (a, b) in enumerate(pairs)]
     lines = [f"without {p.declaration} (was argument {i + n + 1})" for n, p in enumerate(gone)]
     return lines + [f"argument {k + n + 1} is new: {p.declaration}" for n, p in enumerate(come)]
 
 
-def choose(
-    symbol: str, installed: Mapping[str, Signature] | None = None, release: str | None = None
-) -> Choice:
+def choose(symbol: str, installed: Mapping[str, Signature] | None = None, release: str | None = None) -> Choice:
     """Decide which form of a shipped prototype holds.
 
     Parameters
@@ -159,9 +155,7 @@ def compare(
             continue
         theirs = installed.functions.get(name)
         if theirs is None and installed.functions:
-            since = f"shipped as {mine.header}:{mine.line}" + (
-                f", since CANN {mine.since}" if mine.since else ""
-            )
+            since = f"shipped as {mine.header}:{mine.line}" + (f", since CANN {mine.since}" if mine.since else "")
             changes.append(Change(name, "missing", (since,)))
         elif theirs is not None and (lines := differences(mine, theirs)):
             where = f"{theirs.header}:{theirs.line}"

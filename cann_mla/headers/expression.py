@@ -37,6 +37,7 @@ _UNARY: dict[str, Callable[[int], int]] = {
 }
 _UNARY_LEVEL = 11
 _LARGEST = 1 << 64
+_LONGEST = 4096
 
 
 def _refuse(why: str) -> int:
@@ -60,6 +61,8 @@ def evaluate(text: str, names: Mapping[str, int], *, unknown: int | None = None)
     ValueError
         The text is no such expression; the message says why.
     """
+    if len(text) > _LONGEST:
+        raise ValueError(f"the expression has more than {_LONGEST} characters")
     values: list[int] = []
     operators: list[str] = []  # binary operators, "(" and unary operators as "u-"
     operand_next = True
@@ -67,9 +70,7 @@ def evaluate(text: str, names: Mapping[str, int], *, unknown: int | None = None)
     while position < end:
         match = _TOKEN.match(text, position)
         if match is None:
-            raise ValueError(
-                f"{text[position : position + 20].strip()!r} is not part of an integer expression"
-            )
+            raise ValueError(f"{text[position : position + 20].strip()!r} is not part of an integer expression")
         token, position = match.group(1), match.end()
         if operand_next:
             if token == "(":

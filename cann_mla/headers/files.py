@@ -12,7 +12,7 @@ from cann_mla.headers.model import Constant, Header, HeaderError, Problem, Signa
 from cann_mla.headers.parser import parse
 from cann_mla.headers.roles import Overrides, pair, with_roles
 
-_LARGEST = 8 << 20
+_LARGEST = 4 << 20
 """Bytes; the largest header of CANN has 300,000."""
 
 
@@ -64,9 +64,7 @@ class HeaderSet:
     @property
     def types(self) -> set[str]:
         """Names of the types that are declared here or in the known headers."""
-        own = {
-            d.name for h in self.headers for d in h.declarations if not isinstance(d, Constant | Signature)
-        }
+        own = {d.name for h in self.headers for d in h.declarations if not isinstance(d, Constant | Signature)}
         return own | (self._known.types if self._known else set())
 
     def cdef(self) -> Cdef:
@@ -146,14 +144,10 @@ def scan(
     shown = name or str(path)
     size = Path(path).stat().st_size
     if size > _LARGEST:
-        return Header(
-            shown, problems=[Problem(shown, 1, "", f"{size} bytes; a header has at most {_LARGEST}")]
-        )
+        return Header(shown, problems=[Problem(shown, 1, "", f"{size} bytes; a header has at most {_LARGEST}")])
     header = parse(Path(path).read_text(encoding="utf-8", errors="replace"), shown, cplusplus=cplusplus)
     table = {**overrides(), **(roles or {})}
-    header.declarations = [
-        with_roles(d, table) if isinstance(d, Signature) else d for d in header.declarations
-    ]
+    header.declarations = [with_roles(d, table) if isinstance(d, Signature) else d for d in header.declarations]
     return header
 
 
@@ -164,9 +158,7 @@ def _included_first(read: dict[str, Header]) -> Iterator[Header]:
         stack = [first]
         while stack:
             name = stack[-1]
-            waiting = next(
-                (i for i in read[name].includes if i in read and i not in done and i not in stack), None
-            )
+            waiting = next((i for i in read[name].includes if i in read and i not in done and i not in stack), None)
             if waiting is not None:
                 stack.append(waiting)
                 continue

@@ -43,15 +43,20 @@ _PREDEFINED = {"__GNUC__": 12, "__linux__": 1, "__x86_64__": 1, "__STDC_VERSION_
 
 _COMMENT_OR_STRING = re.compile(r'/[*/]|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'')
 _TOKEN = re.compile(
-    r"""(?P<directive>^[ \t]*\#(?:[^\n\\]|\\\r?\n|\\)*)
-      | (?P<word>[A-Za-z_]\w*)
-      | (?P<number>\.?\d(?:[eEpP][+-]|'?[\w.])*)
-      | (?P<string>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')
-      | (?P<punctuation>::|\.\.\.|->|<<|>>|[-{}()\[\];:,*&=<>~+/%|^!?.])
-      | (?P<splice>\\\r?\n)
-      | (?P<strange>[^\s])""",
-    re.VERBOSE | re.MULTILINE,
+    r"""(?:\s|\\\r?\n)*
+    (?: ([A-Za-z_]\w*)
+      | (::|\.\.\.|->|<<|>>|[-{}()\[\];:,*&=<>~+/%|^!?]|\.(?!\d))
+      | (\.?\d(?:[eEpP][+-]|'?[\w.])*)
+      | ("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')
+      | (\S)
+      | \Z)""",
+    re.VERBOSE,
 )
+_KINDS = "?wpns?"
+_DIRECTIVES = re.compile(r"^[ \t]*#(?:[^\n\\]|\\\r?\n|\\)*", re.MULTILINE)
+_DEEPEST = 200
+_MOST_TOKENS = 200_000
+"""The largest header of CANN has a tenth of them."""
 _DIRECTIVE = re.compile(r"[ \t]*#[ \t]*([A-Za-z_]\w*)?(.*)", re.DOTALL)
 _DEFINE = re.compile(r"\s*([A-Za-z_]\w*)(\()?(.*)", re.DOTALL)
 _DEFINED = re.compile(r"\bdefined\s*(?:\(\s*(\w+)\s*\)|(\w+))|\b__has_\w+\s*\([^()]*\)")
@@ -90,9 +95,7 @@ class Tokens:
     def refuse(self, line: int, text: str, why: str) -> None:
         """Note a piece of text that could not be read."""
         shown = " ".join(text[:400].split())
-        self.problems.append(
-            Problem(self.path, line, shown if len(shown) <= 120 else shown[:117] + "...", why)
-        )
+        self.problems.append(Problem(self.path, line, shown if len(shown) <= 120 else shown[:117] + "...", why))
 
 
 def tokenize(text: str, path: str, *, cplusplus: bool = False) -> Tokens:
@@ -112,18 +115,35 @@ def tokenize(text: str, path: str, *, cplusplus: bool = False) -> Tokens:
     tokens.newlines = [m.start() for m in re.finditer("\n", text)]
     text = _blank_comments(text, tokens)
     conditions = _Conditions(tokens, cplusplus)
-    texts, kinds, starts = tokens.texts, tokens.kinds, tokens.starts
-    codes = {"word": "w", "number": "n", "string": "s", "punctuation": "p", "strange": "?"}
-    for match in _TOKEN.finditer(text):
-        kind = match.lastgroup
-        if kind == "directive":
-            conditions.directive(match.group(), match.start())
-        elif conditions.active and kind != "splice":
-            texts.append(match.group())
-            kinds.append(codes[kind or "strange"])
-            starts.append(match.start())
+    position = 0
+    for match in _DIRECTIVES.finditer(text):
+        if conditions.active:
+            _cut(text, position, match.start(), tokens)
+        conditions.directive(match.group(), match.start())
+        position = match.end()
+        if conditions.depth > _DEEPEST:
+            tokens.refuse(tokens.line_at(match.start()), match.group(), f"more than {_DEEPEST} nested conditionals")
+            return tokens
+    if conditions.active:
+        _cut(text, position, len(text), tokens)
     conditions.finish()
     return tokens
+
+
+def _cut(text: str, start: int, end: int, tokens: Tokens) -> None:
+    """Append the tokens between two offsets; too many of them are refused."""
+    texts, kinds, starts = tokens.texts, tokens.kinds, tokens.starts
+    for match in _TOKEN.finditer(text, start, end):
+        group = match.lastindex
+        if group is None:
+            return
+        texts.append(match.group(group))
+        kinds.append(_KINDS[group])
+        starts.append(match.start(group))
+        if len(texts) > _MOST_TOKENS:
+            tokens.refuse(tokens.line(-1), texts[-1], f"more than {_MOST_TOKENS} tokens; no header is that long")
+            del texts[:], kinds[:], starts[:]
+            return
 
 
 def _blank_comments(text: str, tokens: Tokens) -> str:
@@ -171,6 +191,11 @@ class _Conditions:
         self._stack: list[tuple[bool, bool, int]] = []  # enclosing text active, a branch was taken, line
         self.active = True
 
+    @property
+    def depth(self) -> int:
+        """How many conditionals are open."""
+        return len(self._stack)
+
     def directive(self, text: str, offset: int) -> None:
         line = self._tokens.line_at(offset)
         match = _DIRECTIVE.match(text.replace("\\\r\n", " ").replace("\\\n", " "))
@@ -191,8 +216,9 @@ class _Conditions:
             self._tokens.refuse(line, text, f"the directive #{word} cannot be followed")
 
     def finish(self) -> None:
-        for _, _, line in self._stack:
-            self._tokens.refuse(line, "#if", "this conditional is never closed")
+        if self._stack:
+            line = self._stack[-1][2]
+            self._tokens.refuse(line, "#if", f"{len(self._stack)} conditionals are never closed, the last is this")
 
     def _conditional(self, word: str, rest: str, line: int, text: str) -> None:
         if word in ("if", "ifdef", "ifndef"):

@@ -80,6 +80,7 @@ class _Parser:
         self._source = tokens
         self._header = header
         self._names = {c.name: c.value for c in tokens.constants}
+        self._kept_macros = {name for name, what in tokens.macros.items() if what == KEEP}
         self._scopes: list[tuple[str, int]] = []  # namespace name ("" for extern "C") and line
         self._external = 0
         self._offsets: list[int] = []
@@ -105,8 +106,9 @@ class _Parser:
                     self._source.line(0), "", f"more than {_MOST_PROBLEMS} problems; the rest was not read"
                 )
                 return
-        for _, line in self._scopes:
-            self._source.refuse(line, "{", "this block is never closed")
+        if self._scopes:
+            why = f"{len(self._scopes)} blocks are never closed, the last is this"
+            self._source.refuse(self._scopes[-1][1], "{", why)
 
     def _without_decoration(self) -> list[Token]:
         """The tokens without attributes and without the macros that only decorate."""
@@ -141,9 +143,7 @@ class _Parser:
                 if depth == 0:
                     return index + 1
             index += 1
-        self._source.refuse(
-            self._source.line(start), " ".join(texts[start - 1 : start + 20]), "this is never closed"
-        )
+        self._source.refuse(self._source.line(start), " ".join(texts[start - 1 : start + 20]), "this is never closed")
         return index
 
     # What stands between two declarations
@@ -175,9 +175,16 @@ class _Parser:
     def _try(self, start: int, end: int, read: Callable[[int, int], None]) -> None:
         self._span = (self._offsets[start], self._offsets[end] + 1)
         try:
+            self._refuse_macros(start, end)
             read(start, end)
         except UnreadableError as error:
             self._refuse(start, end, str(error))
+
+    def _refuse_macros(self, start: int, end: int) -> None:
+        """Refuse a declaration in which a macro stands that is not expanded."""
+        found = next((t for _, t in self._tokens[start:end] if t in self._kept_macros), None)
+        if found is not None:
+            raise UnreadableError(f"the macro {found} is not expanded")
 
     def _refuse(self, start: int, end: int, why: str) -> None:
         self._source.refuse(self._line(start), join(self._tokens[start : min(end, start + 60)]), why)
@@ -263,14 +270,13 @@ class _Parser:
             if behind >= len(self._tokens) or self._tokens[behind][1] != ";":
                 raise UnreadableError("a semicolon is missing behind the closing brace")
             self._span = (self._offsets[start], self._offsets[behind] + 1)
+            self._refuse_macros(start, behind)
             read(start, brace, end, behind)
         except UnreadableError as error:
             if self._c_linkage and not isinstance(error, CPlusPlusError):
                 self._refuse(start, behind, str(error))
             else:
-                self._ignore(
-                    f"C++ type ({error})", self._name_in([t for _, t in self._tokens[start:brace]]), start
-                )
+                self._ignore(f"C++ type ({error})", self._name_in([t for _, t in self._tokens[start:brace]]), start)
 
     def _enum(self, start: int, brace: int, end: int, behind: int) -> None:
         head = [t for _, t in self._tokens[start:brace]]
@@ -298,9 +304,7 @@ class _Parser:
     def _names_of(self, head: Sequence[str], end: int, behind: int) -> tuple[str, str, list[str]]:
         """Tag, first typedef name and further ones (with their ``*``) of an enum, struct or union."""
         words = head[: head.index(":")] if ":" in head else head
-        words = [
-            t for t in words if t not in ("typedef", "enum", "struct", "union", "class", "const", "static")
-        ]
+        words = [t for t in words if t not in ("typedef", "enum", "struct", "union", "class", "const", "static")]
         tag = words[-1] if words else ""
         trailing = split_arguments(self._tokens[end + 1 : behind])
         names = [join(part) for part in trailing if part]
@@ -329,9 +333,7 @@ class _Parser:
         first = tokens[0][1]
         if first == "using":
             self._using(tokens, start)
-        elif (
-            first in ("static_assert", "_Static_assert", "template", "friend") or ("w", "operator") in tokens
-        ):
+        elif first in ("static_assert", "_Static_assert", "template", "friend") or ("w", "operator") in tokens:
             self._ignore(f"C++ {first}", join(tokens[:6]), start)
         elif first == "typedef":
             self._typedef(tokens[1:], start)
@@ -364,9 +366,7 @@ class _Parser:
                 base = type_text.rstrip("* ")
                 other, _ = declarator([("w", "void"), *extra])
                 self._add(
-                    AliasType(
-                        self._qualified(other or ""), base + " " + "*" * (len(extra) - 1), self._line(start)
-                    )
+                    AliasType(self._qualified(other or ""), base + " " + "*" * (len(extra) - 1), self._line(start))
                 )
             else:
                 self._add(AliasType(self._qualified(join(extra)), type_text, self._line(start)))
@@ -411,9 +411,6 @@ class _Parser:
         self._add(Constant(self._qualified(name), value, self._line(start)))
 
     def _function(self, tokens: Sequence[Token], opening: int, start: int) -> None:
-        kept = next((t for k, t in tokens[:opening] if k == "w" and self._source.macros.get(t) == KEEP), None)
-        if kept is not None:
-            raise UnreadableError(f"the macro {kept} is not expanded")
         if not self._c_linkage:
             self._ignore("C++ function", self._name_in([t for _, t in tokens]), start)
             return

@@ -18,9 +18,7 @@ def load() -> HeaderSet:
     base = root()
     names = [path.relative_to(base) for path in sorted(base.rglob("*.h"))]
     return HeaderSet(
-        read_header(base / name, name=name.as_posix(), cplusplus=False)
-        for name in names
-        if name.parts[0] != _LEGACY
+        read_header(base / name, name=name.as_posix(), cplusplus=False) for name in names if name.parts[0] != _LEGACY
     )
 
 

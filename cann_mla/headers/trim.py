@@ -157,9 +157,7 @@ def _replacement(mine: Declaration, other: Declaration, release: str) -> str | N
         if all(known.get(n) == v for n, v in other.values):
             return None
         merged = {**dict(other.values), **{n: v for n, v in known.items() if n not in dict(other.values)}}
-        lines = [
-            f"    {n} = {v}," + ("" if n in known else f" /* since {release} */") for n, v in merged.items()
-        ]
+        lines = [f"    {n} = {v}," + ("" if n in known else f" /* since {release} */") for n, v in merged.items()]
         return "\n".join([f"typedef enum {mine.name} {{", *lines, f"}} {mine.name};"])
     if isinstance(mine, RecordType) and isinstance(other, RecordType):
         changed = other.fields is not None and mine.fields != other.fields

@@ -20,7 +20,7 @@ typedef struct aclrtMemPoolProps {
 
 ACL_FUNC_VISIBILITY aclError aclrtMemPoolCreate(
     aclrtMemPool *memPool, const aclrtMemPoolProps *poolProps); /* since 9.1 */
-ACL_FUNC_VISIBILITY aclError aclrtMemPoolDestroy(const aclrtMemPool memPool); /* since 9.1 */
+ACL_FUNC_VISIBILITY aclError aclrtMemPoolDestroy(aclrtMemPool memPool); /* since 9.1 */
 ACL_FUNC_VISIBILITY aclError aclrtMemPoolMallocAsync(
     void **ptr, size_t size, aclrtMemPool memPool, aclrtStream stream); /* since 9.1 */
 ACL_FUNC_VISIBILITY aclError aclrtMemPoolFreeAsync(void *ptr, aclrtStream stream); /* since 9.1 */

@@ -88,34 +88,34 @@ ACL_FUNC_VISIBILITY aclnnStatus aclInitTensor(
 ACL_FUNC_VISIBILITY aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor *executor);
 ACL_FUNC_VISIBILITY aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor *executor);
 ACL_FUNC_VISIBILITY aclnnStatus AclSetInputTensorAddr(
-    aclOpExecutor *executor, const size_t index, aclTensor *tensor, void *addr);
+    aclOpExecutor *executor, size_t index, aclTensor *tensor, void *addr);
 ACL_FUNC_VISIBILITY aclnnStatus AclSetOutputTensorAddr(
-    aclOpExecutor *executor, const size_t index, aclTensor *tensor, void *addr);
+    aclOpExecutor *executor, size_t index, aclTensor *tensor, void *addr);
 ACL_FUNC_VISIBILITY aclnnStatus AclSetDynamicInputTensorAddr(
-    aclOpExecutor *executor, size_t irIndex, const size_t relativeIndex, aclTensorList *tensors,
+    aclOpExecutor *executor, size_t irIndex, size_t relativeIndex, aclTensorList *tensors,
     void *addr);
 ACL_FUNC_VISIBILITY aclnnStatus AclSetDynamicOutputTensorAddr(
-    aclOpExecutor *executor, size_t irIndex, const size_t relativeIndex, aclTensorList *tensors,
+    aclOpExecutor *executor, size_t irIndex, size_t relativeIndex, aclTensorList *tensors,
     void *addr);
 ACL_FUNC_VISIBILITY aclnnStatus AclSetTensorAddr(
-    aclOpExecutor *executor, const size_t index, aclTensor *tensor, void *addr);
+    aclOpExecutor *executor, size_t index, aclTensor *tensor, void *addr);
 ACL_FUNC_VISIBILITY aclnnStatus AclSetDynamicTensorAddr(
-    aclOpExecutor *executor, size_t irIndex, const size_t relativeIndex, aclTensorList *tensors,
+    aclOpExecutor *executor, size_t irIndex, size_t relativeIndex, aclTensorList *tensors,
     void *addr);
 ACL_FUNC_VISIBILITY aclnnStatus aclSetInputTensorAddr(
-    aclOpExecutor *executor, const size_t index, aclTensor *tensor, void *addr);
+    aclOpExecutor *executor, size_t index, aclTensor *tensor, void *addr);
 ACL_FUNC_VISIBILITY aclnnStatus aclSetOutputTensorAddr(
-    aclOpExecutor *executor, const size_t index, aclTensor *tensor, void *addr);
+    aclOpExecutor *executor, size_t index, aclTensor *tensor, void *addr);
 ACL_FUNC_VISIBILITY aclnnStatus aclSetDynamicInputTensorAddr(
-    aclOpExecutor *executor, size_t irIndex, const size_t relativeIndex, aclTensorList *tensors,
+    aclOpExecutor *executor, size_t irIndex, size_t relativeIndex, aclTensorList *tensors,
     void *addr);
 ACL_FUNC_VISIBILITY aclnnStatus aclSetDynamicOutputTensorAddr(
-    aclOpExecutor *executor, size_t irIndex, const size_t relativeIndex, aclTensorList *tensors,
+    aclOpExecutor *executor, size_t irIndex, size_t relativeIndex, aclTensorList *tensors,
     void *addr);
 ACL_FUNC_VISIBILITY aclnnStatus aclSetTensorAddr(
-    aclOpExecutor *executor, const size_t index, aclTensor *tensor, void *addr);
+    aclOpExecutor *executor, size_t index, aclTensor *tensor, void *addr);
 ACL_FUNC_VISIBILITY aclnnStatus aclSetDynamicTensorAddr(
-    aclOpExecutor *executor, size_t irIndex, const size_t relativeIndex, aclTensorList *tensors,
+    aclOpExecutor *executor, size_t irIndex, size_t relativeIndex, aclTensorList *tensors,
     void *addr);
 ACL_FUNC_VISIBILITY aclnnStatus aclSetRawTensorAddr(aclTensor *tensor, void *addr);
 ACL_FUNC_VISIBILITY aclnnStatus aclGetRawTensorAddr(const aclTensor *tensor, void **addr);
