@@ -44,18 +44,20 @@ class ParameterRows:
         self.width = values.shape[-1]
 
     def rows(self, sequence: int, heads: slice, start: int, stop: int) -> Array:
+        """Part for rows [start, stop), sizes of 1 where the parameter does not vary."""
         batches, all_heads, rows, _ = self._values.shape
-        part = self._values[sequence if batches > 1 else 0, heads if all_heads > 1 else slice(None)]
+        part: Array = self._values[sequence if batches > 1 else 0, heads if all_heads > 1 else slice(None)]
         if rows == 1:
             return part
         offset = 0 if self._starts is None else self._starts[sequence]
         if self._rows_each == 1:
-            wanted = part[:, offset + start : offset + stop]
+            wanted: Array = part[:, offset + start : offset + stop]
         else:
             wanted = part[:, offset + np.arange(start, stop) // self._rows_each]
         if wanted.shape[1] != stop - start:
             raise ValueError(
-                f"a per-token parameter has {rows} rows; sequence {sequence} needs rows {offset + start}..{offset + stop - 1}"
+                f"a per-token parameter has {rows} rows; sequence {sequence} needs rows "
+                f"{offset + start} to {offset + stop - 1}"
             )
         return wanted
 
@@ -86,9 +88,9 @@ class Dequantiser:
         fp16 = self.through_fp16 and work == np.float32
         scale = self._parameter(self.scale, sequence, heads, start, stop, work, fp16)
         if self.offset is not None:
-            values = values + self._parameter(self.offset, sequence, heads, start, stop, work, fp16)
+            values += self._parameter(self.offset, sequence, heads, start, stop, work, fp16)
             values = round_to_fp16(values) if fp16 else values
-        values = values * scale
+        values *= scale
         return round_to_fp16(values) if fp16 else values
 
     def _parameter(

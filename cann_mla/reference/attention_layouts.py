@@ -74,7 +74,7 @@ def heads_first(array: Array, order: str, heads: int) -> Array:
         batch, tokens, width = array.shape
         if width % heads:
             raise ValueError(f"the last axis of BSH is heads x width: {width} is not a multiple of {heads} heads")
-        view = array.reshape(batch, tokens, heads, width // heads).transpose(0, 2, 1, 3)
+        view: Array = array.reshape(batch, tokens, heads, width // heads).transpose(0, 2, 1, 3)
     elif order == "BSND":
         view = array.transpose(0, 2, 1, 3)
     elif order == "NBSD":

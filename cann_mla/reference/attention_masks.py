@@ -153,8 +153,9 @@ class MaskRule:
         assert operand is not None
         if operand.ndim == 2:
             return operand[sequence : sequence + 1] if self.single_row else operand
-        matrices = operand.reshape(-1, *operand.shape[-2:])
-        return matrices[sequence if operand.shape[0] == sequences else 0]
+        matrices: Array = operand.reshape(-1, *operand.shape[-2:])
+        own: Array = matrices[sequence if operand.shape[0] == sequences else 0]
+        return own
 
     def _tree_masks(self, shapes: list[tuple[int, int]]) -> list[SequenceMask]:
         operand = self.operand

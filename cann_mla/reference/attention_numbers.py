@@ -7,7 +7,7 @@ element by element; the two functions here that replace it use integer arithmeti
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,7 @@ from cann_mla.dtypes import (
 )
 
 Floats: TypeAlias = npt.NDArray[np.floating]
-Rounding: TypeAlias = Callable[[npt.NDArray[np.float32]], npt.NDArray[np.float32]]
+Rounding: TypeAlias = Callable[[Any], Any]
 
 with np.errstate(invalid="ignore"):
     _FP16_VALUES = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)
@@ -44,7 +44,7 @@ def widen(array: Array, work: npt.DTypeLike) -> Floats:
     return values.astype(work, copy=False)
 
 
-def round_to_fp16(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+def round_to_fp16(values: Floats) -> Floats:
     """Round float32 values to the nearest float16, ties to even, in place; for magnitudes up to 65504."""
     # Below 2^-14 float16 has a fixed step of 2^-24, which is the step of float32 between 0.5 and 1.
     tiny = np.abs(values) < np.float32(2.0**-14)
@@ -53,7 +53,7 @@ def round_to_fp16(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     return _round_to_11_bits(values)
 
 
-def round_fractions_to_fp16(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+def round_fractions_to_fp16(values: Floats) -> Floats:
     """Same for values in [0, 1], in fewer passes: softmax numerators."""
     _round_to_11_bits(values)
     values += np.float32(0.5)
@@ -61,7 +61,7 @@ def round_fractions_to_fp16(values: npt.NDArray[np.float32]) -> npt.NDArray[np.f
     return values
 
 
-def _round_to_11_bits(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+def _round_to_11_bits(values: Floats) -> Floats:
     bits = values.view(np.uint32)
     half = bits >> np.uint32(13)
     half &= np.uint32(1)
@@ -71,28 +71,28 @@ def _round_to_11_bits(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32
     return values
 
 
-def round_to_bf16(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+def round_to_bf16(values: Floats) -> Floats:
     """Round float32 values to the nearest bfloat16, ties to even, in place."""
     np.copyto(values, values.astype(BF16.numpy))
     return values
 
 
-def round_to_e4m3(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+def round_to_e4m3(values: Floats) -> Floats:
     """Round to FLOAT8_E4M3FN, ties to even, saturating at 448."""
     return np.clip(values, -_E4M3_MAX, _E4M3_MAX).astype(FLOAT8_E4M3FN.numpy).astype(np.float32)
 
 
-def round_to_e5m2(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+def round_to_e5m2(values: Floats) -> Floats:
     """Round to FLOAT8_E5M2, ties to even, saturating at 57344."""
     return np.clip(values, -_E5M2_MAX, _E5M2_MAX).astype(FLOAT8_E5M2.numpy).astype(np.float32)
 
 
-def round_to_hifloat8(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+def round_to_hifloat8(values: Floats) -> Floats:
     """Round to HIFLOAT8, ties away from zero, saturating at 32768."""
     return hifloat8_decode(hifloat8_encode(values))
 
 
-def round_to_int8(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+def round_to_int8(values: Floats) -> Floats:
     """Round to INT8, ties to even, saturating; the values stay float32."""
     return np.clip(np.rint(values), -128, 127)
 
@@ -107,7 +107,7 @@ ROUNDINGS: dict[str, Rounding] = {
 }
 
 
-def rounding_to(element: npt.DTypeLike) -> Rounding:
+def rounding_to(element: np.dtype[Any]) -> Rounding:
     """Rounding of the device to an element type."""
     return ROUNDINGS[dtype(element).name]
 

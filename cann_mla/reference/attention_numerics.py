@@ -18,7 +18,7 @@ Sources: CANN's vector kernels (arch22, arch35) and the goldens published beside
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -99,11 +99,12 @@ class FloatNumerics(Numerics):
 
     work = np.float32
 
-    def __init__(self, operand: npt.DTypeLike) -> None:
+    def __init__(self, operand: np.dtype[Any]) -> None:
         super().__init__()
         self._round = round_fractions_to_fp16 if operand == np.float16 else rounding_to(operand)
 
     def weights(self, numerators: Floats, block_max: Floats, running_max: Floats) -> tuple[Floats, Floats | None]:
+        """Round to the operand type."""
         return self._round(numerators), None
 
 
@@ -124,6 +125,7 @@ class Int8Numerics(Numerics):
         self._quant_scale1 = np.float32(np.float16(quant_scale1))
 
     def logits(self, products: Floats, bias: Floats | None) -> Floats:
+        """Scale products and bias in FP16."""
         products *= self._deq_scale1
         scores = _to_fp16(products) * self._scale
         if bias is not None:
@@ -131,6 +133,7 @@ class Int8Numerics(Numerics):
         return _to_fp16(scores)
 
     def weights(self, numerators: Floats, block_max: Floats, running_max: Floats) -> tuple[Floats, Floats | None]:
+        """Quantise by quantScale1, through FP16."""
         scaled = _to_fp16(numerators) * self._quant_scale1
         return round_to_int8(_to_fp16(scaled)), None
 
@@ -149,15 +152,18 @@ class LatentInt8Numerics(Numerics):
         super().__init__(value_scale * float(self._REDUCTION) / 127.0)
 
     def weights(self, numerators: Floats, block_max: Floats, running_max: Floats) -> tuple[Floats, Floats | None]:
+        """Quantise so that the largest of each row and block becomes 127, through FP16."""
         peak = np.exp(block_max - running_max) + np.float32(np.finfo(np.float64).eps)
         numerators *= np.float32(127) / peak
         return round_to_int8(_to_fp16(numerators)), peak
 
     def accumulate(self, output: Floats, decay: Floats, product: Floats, gain: Floats | None) -> Floats:
+        """Add in FP16."""
         kept = _to_fp16(output * _to_fp16(decay.copy()))
         return _to_fp16(kept + self.first(product, gain))
 
     def first(self, product: Floats, gain: Floats | None) -> Floats:
+        """Take the first block, in FP16."""
         assert gain is not None
         product /= self._REDUCTION
         return _to_fp16(_to_fp16(product) * _to_fp16(gain.copy()))
@@ -176,6 +182,7 @@ class LatentNumerics(Numerics):
         self._largest = np.float32(self._LARGEST[operand_name])
 
     def weights(self, numerators: Floats, block_max: Floats, running_max: Floats) -> tuple[Floats, Floats | None]:
+        """Quantise so that the largest of each row and block fills the type."""
         peak = np.exp(block_max - running_max) + np.float32(np.finfo(np.float64).eps)
         numerators *= self._largest / peak
         return self._round(numerators), peak
@@ -196,10 +203,12 @@ class EightBitNumerics(Numerics):
         self._lift = np.float32(math.log(p_scale))
 
     def ceiling(self, block_max: Floats) -> Floats:
+        """Lower the maximum, which lifts the numerators."""
         lowered: Floats = block_max - self._lift
         return lowered
 
     def weights(self, numerators: Floats, block_max: Floats, running_max: Floats) -> tuple[Floats, Floats | None]:
+        """Round to the eight-bit type."""
         return self._round(numerators), None
 
 
@@ -217,10 +226,12 @@ class MicroscalingNumerics(Numerics):
         self._round = rounding
 
     def ceiling(self, block_max: Floats) -> Floats:
+        """Raise the maximum to a multiple of ln 2."""
         raised: Floats = np.ceil(block_max * _INVERSE_LN2) * _LN2
         return raised
 
     def weights(self, numerators: Floats, block_max: Floats, running_max: Floats) -> tuple[Floats, Floats | None]:
+        """Round to the eight-bit type."""
         return self._round(numerators), None
 
 
@@ -237,6 +248,7 @@ class PerTensorEightBitNumerics(Numerics):
         self._quant_scale1 = quant_scale1
 
     def weights(self, numerators: Floats, block_max: Floats, running_max: Floats) -> tuple[Floats, Floats | None]:
+        """Multiply by quantScale1 and round to the eight-bit type."""
         numerators *= self._quant_scale1
         return self._round(numerators), None
 

@@ -7,6 +7,7 @@ kernels do it (FP32 multiply-add, then FP16, then INT8).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -104,7 +105,7 @@ def cast_output(values: Floats, element: DType) -> Array:
     return values.astype(element.numpy)
 
 
-def default_output_type(query: npt.DTypeLike, rope: npt.DTypeLike | None, post_quantised: bool) -> DType:
+def default_output_type(query: np.dtype[Any], rope: np.dtype[Any] | None, post_quantised: bool) -> DType:
     """Type of attentionOut where the caller names none."""
     if post_quantised:
         return INT8

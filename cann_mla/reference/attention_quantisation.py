@@ -118,8 +118,8 @@ def _antiquantisation(operands: AttentionOperands, exact: bool) -> Quantisation:
     def dequantiser(scale: Array | None, offset: Array | None, mode: int, width: int) -> Dequantiser:
         if scale is None:
             raise ValueError(
-                f"key of {dtype(o.keys[0].dtype).name} under a query of {dtype(o.given.query.dtype).name} needs antiquantScale, "
-                "or keyAntiquantScale and valueAntiquantScale"
+                f"key of {dtype(o.keys[0].dtype).name} under a query of {dtype(o.given.query.dtype).name} "
+                "needs antiquantScale, or keyAntiquantScale and valueAntiquantScale"
             )
         parts = [
             None if p is None else antiquant_parameter(p, mode, o.key_heads, width, o.key_spans, o.given.block_table)
@@ -140,7 +140,8 @@ def _per_tensor(operands: AttentionOperands, exact: bool) -> Quantisation:
     o = operands
     if o.given.deq_scale1 is None or o.given.quant_scale1 is None or o.given.deq_scale2 is None:
         raise ValueError(
-            f"a query of {dtype(o.given.query.dtype).name} needs deqScale1, quantScale1 and deqScale2, or dequantScaleQuery"
+            f"a query of {dtype(o.given.query.dtype).name} needs deqScale1, quantScale1 and deqScale2, "
+            "or dequantScaleQuery"
         )
     deq_scale1, deq_scale2 = upper_19_bits(o.given.deq_scale1), upper_19_bits(o.given.deq_scale2)
     quant_scale1 = np.float32(np.asarray(o.given.quant_scale1, np.float32).reshape(-1)[0])

@@ -63,7 +63,7 @@ class AttentionReaders:
     def __init__(self, operands: AttentionOperands, quantisation: Quantisation) -> None:
         given, work = operands.given, quantisation.numerics.work
         self._group = operands.group
-        self._scale = np.dtype(work).type(quantisation.score_scale)
+        self._scale = np.asarray(quantisation.score_scale, work)
         query = [(_query_rows(operands, given.query), quantisation.query)]
         key = [(_key_rows(operands, operands.keys, given.key_shared_prefix), quantisation.key)]
         if given.query_rope is not None and given.key_rope is not None:
@@ -83,7 +83,7 @@ class AttentionReaders:
 
         def read(heads: slice, start: int, stop: int) -> Floats:
             query_heads = slice(heads.start * self._group, heads.stop * self._group)
-            rows = self._query.read(sequence, query_heads, start, stop) * self._scale
+            rows: Floats = self._query.read(sequence, query_heads, start, stop) * self._scale
             return rows.reshape(-1, self._group, stop - start, rows.shape[-1])
 
         return read

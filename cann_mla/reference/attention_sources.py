@@ -36,8 +36,10 @@ class PlainRows:
         self.width = self._array.shape[-1]
 
     def rows(self, sequence: int, heads: slice, start: int, stop: int) -> Array:
+        """Rows of the span of a sequence; a view."""
         span = self._spans[sequence]
-        return self._array[span.batch, heads, span.start + start : span.start + stop]
+        own: Array = self._array[span.batch, heads, span.start + start : span.start + stop]
+        return own
 
 
 class ListRows:
@@ -49,8 +51,10 @@ class ListRows:
         self.width = self._arrays[0].shape[-1]
 
     def rows(self, sequence: int, heads: slice, start: int, stop: int) -> Array:
+        """Rows of a sequence's own entry; a view."""
         offset = self._spans[sequence].start
-        return self._arrays[sequence][heads, offset + start : offset + stop]
+        own: Array = self._arrays[sequence][heads, offset + start : offset + stop]
+        return own
 
 
 class PagedRows:
@@ -67,6 +71,13 @@ class PagedRows:
         self.width = self._blocks.shape[3] * self._blocks.shape[4]
 
     def rows(self, sequence: int, heads: slice, start: int, stop: int) -> Array:
+        """Rows of a sequence, gathered from its blocks; a copy.
+
+        Raises
+        ------
+        ValueError
+            If a block that holds one of the rows is not in the table or not in the cache.
+        """
         if stop <= start:
             return np.empty((len(range(*heads.indices(self._blocks.shape[1]))), 0, self.width), self._blocks.dtype)
         first, last = start // self._block, -(-stop // self._block)
@@ -77,7 +88,7 @@ class PagedRows:
                 f"{self._blocks.shape[0]} in the cache; it holds {ids.tolist()}"
             )
         gathered = self._blocks[:, heads][ids]
-        rows = gathered.transpose(1, 0, 2, 3, 4).reshape(gathered.shape[1], -1, self.width)
+        rows: Array = gathered.transpose(1, 0, 2, 3, 4).reshape(gathered.shape[1], -1, self.width)
         return rows[:, start - first * self._block : stop - first * self._block]
 
 
@@ -91,6 +102,7 @@ class PrefixedRows:
         self.width = own.width
 
     def rows(self, sequence: int, heads: slice, start: int, stop: int) -> Array:
+        """Rows of the prefix, of the sequence, or of both joined."""
         if stop <= self._length:
             return self._prefix[heads, start:stop]
         own = self._own.rows(sequence, heads, max(start - self._length, 0), stop - self._length)
@@ -117,7 +129,7 @@ def cache_shape(cache: Array, heads: int, block_size: int) -> CacheShape:
 def _cache_view(cache: Array, heads: int, block_size: int) -> Array:
     """View of a paged cache with the axes (blocks, heads, block, groups, c); one group where the width is whole."""
     if cache.ndim == 5:
-        view = cache.transpose(0, 1, 3, 2, 4)
+        view: Array = cache.transpose(0, 1, 3, 2, 4)
     elif cache.ndim == 4:
         # (blocks, block, 1, width) is the same memory as (blocks, 1, block, width)
         swapped = heads == 1 and cache.shape[1] == block_size and cache.shape[2] == 1

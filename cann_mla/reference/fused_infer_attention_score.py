@@ -163,7 +163,8 @@ def _bias(operands: AttentionOperands, sequence: int) -> Array | None:
     own = pse[sequence if pse.shape[0] > 1 else 0]
     rows = own if own.shape[1] == 1 else own[:, query.start : query.start + mask.rows]
     part = rows[..., key.start : key.start + mask.columns]
-    return part.reshape(operands.key_heads, operands.group, *part.shape[1:])
+    by_group: Array = part.reshape(operands.key_heads, operands.group, *part.shape[1:])
+    return by_group
 
 
 def evaluate(
