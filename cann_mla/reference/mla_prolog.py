@@ -99,6 +99,7 @@ class MlaPrologResult(NamedTuple):
     dequant_scale_q_norm: Array | None = None
 
 
+@np.errstate(all="ignore")  # infinities and NaN are values here, as on the device
 def mla_prolog_v3(
     *,
     weight_quant_mode: int = 0,
