@@ -19,13 +19,7 @@ print(time.perf_counter() - started)
 def lines() -> Iterator[Measurement]:
     """Measure in fresh interpreters."""
     times = [
-        float(
-            subprocess.run(
-                [sys.executable, "-c", _PROGRAM], check=True, capture_output=True, text=True
-            ).stdout
-        )
+        float(subprocess.run([sys.executable, "-c", _PROGRAM], check=True, capture_output=True, text=True).stdout)
         for _ in range(5)
     ]
-    yield Measurement(
-        "import", min(times) * 1e3, "ms", "above import numpy", 100.0, "lower", {"runs": len(times)}
-    )
+    yield Measurement("import", min(times) * 1e3, "ms", "above import numpy", 100.0, "lower", {"runs": len(times)})

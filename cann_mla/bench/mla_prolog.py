@@ -81,8 +81,7 @@ def gemm_seconds(tokens: int) -> Callable[[], object]:
     x, dq, dkv, cq = make(tokens, HE), make(HE, HCQ), make(HE, HCKV + DR), make(tokens, HCQ)
     uq, uk, q = make(HCQ, N * (D + DR)), make(N, D, HCKV), make(N, tokens, D)
     out = [
-        np.empty(s, np.float32)
-        for s in ((tokens, HCQ), (tokens, HCKV + DR), (tokens, N * (D + DR)), (N, tokens, HCKV))
+        np.empty(s, np.float32) for s in ((tokens, HCQ), (tokens, HCKV + DR), (tokens, N * (D + DR)), (N, tokens, HCKV))
     ]
 
     def products() -> None:
@@ -115,9 +114,7 @@ def _rates(tokens: int, limit: float, *, quantised: bool) -> Iterator[Measuremen
             gemm, taken = paired_seconds(products, call, repeat=3)
             detail = {"tokens": tokens, "seconds": taken, "gemm_seconds": gemm}
             of = "same-shape float32 GEMM"
-            yield Measurement(
-                f"mla_prolog/{name}/{kind}/{tokens}", gemm / taken, "ratio", of, limit, "higher", detail
-            )
+            yield Measurement(f"mla_prolog/{name}/{kind}/{tokens}", gemm / taken, "ratio", of, limit, "higher", detail)
     finally:
         close()
 
@@ -156,9 +153,7 @@ def _memory(tokens: int) -> Iterator[Measurement]:
     roles = roles_of(case.op)
     arrays = make_operands(case, is_output=roles.is_output)
     written = sum(
-        spec.numel * 2
-        for name, spec in case.specs()
-        if roles.is_written(name) and isinstance(spec, TensorSpec)
+        spec.numel * 2 for name, spec in case.specs() if roles.is_written(name) and isinstance(spec, TensorSpec)
     )
     tracemalloc.start()
     run_reference(case, arrays, roles, "device")
@@ -190,9 +185,7 @@ def _decode(tokens: int) -> Iterator[Measurement]:
         close()
     gemm = seconds(gemm_seconds(tokens), repeat=5)
     detail = {"tokens": tokens, "first_seconds": first, "again_seconds": again, "gemm_share": gemm / again}
-    yield Measurement(
-        "mla_prolog/sim/decode_again", first / again, "ratio", "the first run", None, "higher", detail
-    )
+    yield Measurement("mla_prolog/sim/decode_again", first / again, "ratio", "the first run", None, "higher", detail)
 
 
 __all__ = ["SkipError", "gemm_seconds", "lines", "prolog_case"]

@@ -41,10 +41,6 @@ def _text(line: object) -> str:
     assert isinstance(line, Measurement)
     if line.value is None:
         return f"{line.name:<44} skipped: {line.detail.get('skipped', '')}"
-    limit = (
-        ""
-        if line.limit is None
-        else f"  ({'at least' if line.better == 'higher' else 'at most'} {line.limit:g})"
-    )
+    limit = "" if line.limit is None else f"  ({'at least' if line.better == 'higher' else 'at most'} {line.limit:g})"
     verdict = "MISSED" if line.missed else "ok" if line.limit is not None else ""
     return f"{line.name:<44} {line.value:>9.3f} {line.unit} of {line.of}{limit}  {verdict}".rstrip()

@@ -12,9 +12,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Fill in the arguments of this command."""
-    parser.add_argument(
-        "name", nargs="?", metavar="NAME", help="operator, or a pattern such as 'aclnnFused*'"
-    )
+    parser.add_argument("name", nargs="?", metavar="NAME", help="operator, or a pattern such as 'aclnnFused*'")
     parser.add_argument("--c", action="store_true", help="print the prototypes as C")
 
 
@@ -62,9 +60,7 @@ def _print_roles(operator: Operator) -> None:
     if phase_one.since or phase_one.until:
         printer.print(f"since {phase_one.since or '?'}, until {phase_one.until or 'now'}", highlight=False)
     for title, signature in (("phase one", phase_one), ("phase two", operator.run)):
-        table = Table(
-            "#", "parameter", "C type", "role", "may be null", title=title, title_justify="left", box=None
-        )
+        table = Table("#", "parameter", "C type", "role", "may be null", title=title, title_justify="left", box=None)
         for index, parameter in enumerate(signature.parameters):
             optional = "yes" if parameter.optional else ""
             table.add_row(str(index), parameter.name, parameter.type, parameter.role.value, optional)

@@ -14,9 +14,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Fill in the arguments of this command."""
     parser.add_argument("file", metavar="FILE", help="case file")
     parser.add_argument("--id", help="which case of the file; needed where it holds several")
-    parser.add_argument(
-        "--inputs", metavar="NPZ", help="operands by C parameter name; they replace the case's data"
-    )
+    parser.add_argument("--inputs", metavar="NPZ", help="operands by C parameter name; they replace the case's data")
     parser.add_argument("--outputs", metavar="NPZ", help="write outputs and in-place operands here")
     parser.add_argument("--via", choices=("auto", "sim", "cann", "reference"), default="auto")
 
@@ -46,17 +44,11 @@ def _one_case(arguments: argparse.Namespace) -> Case:
 
     found = list(load(arguments.file))
     cases = [item for item in found if isinstance(item, Case) and arguments.id in (None, item.id)]
-    errors = [
-        item for item in found if isinstance(item, CaseError) and arguments.id in (None, "", item.case_id)
-    ]
+    errors = [item for item in found if isinstance(item, CaseError) and arguments.id in (None, "", item.case_id)]
     if len(cases) == 1:
         return cases[0]
     if errors:
         raise CommandError(str(errors[0]))
     if not cases:
-        raise CommandError(
-            f"{arguments.file} holds no case" + (f" with id {arguments.id!r}" if arguments.id else "")
-        )
-    raise CommandError(
-        f"{arguments.file} holds {len(cases)} cases; choose one with --id, such as {cases[0].id!r}"
-    )
+        raise CommandError(f"{arguments.file} holds no case" + (f" with id {arguments.id!r}" if arguments.id else ""))
+    raise CommandError(f"{arguments.file} holds {len(cases)} cases; choose one with --id, such as {cases[0].id!r}")

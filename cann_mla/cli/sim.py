@@ -17,12 +17,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions.add_parser("path", help="the library file")
     actions.add_parser("flags", help="compiler and linker flags for a program that uses it")
     actions.add_parser("env", help="environment in which a program finds it, as shell assignments")
-    run_parser = actions.add_parser(
-        "run", help="run a program in that environment; its exit status is returned"
-    )
-    run_parser.add_argument(
-        "--strict", action="store_true", help="report what real hardware answers with silence"
-    )
+    run_parser = actions.add_parser("run", help="run a program in that environment; its exit status is returned")
+    run_parser.add_argument("--strict", action="store_true", help="report what real hardware answers with silence")
     run_parser.add_argument("--soc", choices=SOCS, help="the product to be")
     run_parser.add_argument("program", nargs=argparse.REMAINDER, metavar="-- PROGRAM [ARGUMENT ...]")
 
@@ -39,9 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     elif arguments.action == "flags":
         print(shlex.join(flags(library)))
     elif arguments.action == "env":
-        print(
-            "\n".join(f"export {name}={shlex.quote(value)}" for name, value in environment(library).items())
-        )
+        print("\n".join(f"export {name}={shlex.quote(value)}" for name, value in environment(library).items()))
     else:
         return _run_program(arguments, library)
     return 0

@@ -24,9 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--standard", action="append", metavar="NAME", help="precision standard, may be given several times"
     )
-    parser.add_argument(
-        "--golden", choices=("device", "exact"), default="device", help="precision of the reference"
-    )
+    parser.add_argument("--golden", choices=("device", "exact"), default="device", help="precision of the reference")
     parser.add_argument("--json", metavar="FILE", help="one JSON object a line, as each case ends")
     parser.add_argument("--soc", metavar="PRODUCT", help="only cases of this product")
     parser.add_argument("--id", metavar="PATTERN", help="only cases whose id matches (shell wildcards)")
@@ -53,9 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     options = Options(via, arguments.golden, labels, arguments.status_only)
     report = Report(printer, show_all=arguments.all)
     with JsonLines(arguments.json) as lines:
-        for case, record in verified(
-            find_cases(arguments.targets), options, arguments, report.skipped_objects
-        ):
+        for case, record in verified(find_cases(arguments.targets), options, arguments, report.skipped_objects):
             lines.write(record)
             report.add(record, case)
     report.print()

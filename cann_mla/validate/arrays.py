@@ -94,9 +94,7 @@ def make_operands(
     return arrays
 
 
-def _own_array(
-    case: Case, name: str, spec: TensorSpec, bits: Array | None, is_output: Callable[[str], bool]
-) -> Array:
+def _own_array(case: Case, name: str, spec: TensorSpec, bits: Array | None, is_output: Callable[[str], bool]) -> Array:
     if bits is not None:
         array = from_file(name, bits, spec)
     else:
@@ -183,12 +181,8 @@ def _reach(spec: TensorSpec) -> int:
     if spec.numel == 0:
         return spec.offset
     if min((*strides, spec.offset), default=0) < 0:
-        raise DataError(
-            f"strides {list(strides)}, offset {spec.offset}: a view before its storage has no data"
-        )
-    return (
-        spec.offset + sum((size - 1) * stride for size, stride in zip(spec.shape, strides, strict=True)) + 1
-    )
+        raise DataError(f"strides {list(strides)}, offset {spec.offset}: a view before its storage has no data")
+    return spec.offset + sum((size - 1) * stride for size, stride in zip(spec.shape, strides, strict=True)) + 1
 
 
 def _strided(storage: Array, spec: TensorSpec) -> Array:

@@ -56,9 +56,7 @@ _CASE_KEYS = frozenset(
         *REMARKS,
     )
 )
-_TENSOR_KEYS = frozenset(
-    ("shape", "dtype", "format", "storage_shape", "strides", "offset", "memory", "alias", "data")
-)
+_TENSOR_KEYS = frozenset(("shape", "dtype", "format", "storage_shape", "strides", "offset", "memory", "alias", "data"))
 _EXPECT_KEYS = frozenset(("status", "phase"))
 # dist -> (parameters it must have, parameters it may have)
 _DISTS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
@@ -73,6 +71,7 @@ _DISTS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
     "raw": (frozenset({"values"}), frozenset()),
     "numpy_randomstate": (frozenset({"seed", "method", "low", "high"}), frozenset({"dtype", "cast"})),
 }
+_INTEGERS = frozenset({int})
 # `cast` is a remark found in published vectors; it may only say what the format says anyway.
 _CAST_REMARK = "float32 then round-to-nearest-even to dtype"
 
@@ -277,9 +276,7 @@ def _tensor(name: str, value: Any) -> TensorSpec:
     if value.get("strides") is not None:
         spec.strides = _sizes(value["strides"], f"tensors.{name}.strides")
         if len(spec.strides) != len(spec.shape):
-            raise CaseError(
-                f"tensors.{name}: {len(spec.strides)} strides for a shape of rank {len(spec.shape)}"
-            )
+            raise CaseError(f"tensors.{name}: {len(spec.strides)} strides for a shape of rank {len(spec.shape)}")
     spec.offset = _integer(value.get("offset", 0), f"tensors.{name}.offset")
     spec.alias = value.get("alias")
     if spec.alias is not None and not isinstance(spec.alias, str):
@@ -337,8 +334,8 @@ def _npz_names(value: Any) -> tuple[str, ...]:
 
 
 def _sizes(value: Any, where: str) -> tuple[int, ...]:
-    # type() and not isinstance: true is no size
-    if type(value) is not list or not all(type(size) is int for size in value):
+    # type and not isinstance: true is no size
+    if type(value) is not list or not _INTEGERS.issuperset(map(type, value)):
         raise CaseError(f"{where}: a list of integers is wanted, found {value!r}")
     return tuple(value)
 

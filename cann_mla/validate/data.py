@@ -41,9 +41,7 @@ def default_data(name: str, dtype_name: str, *, output: bool) -> Mapping[str, An
     return DEFAULT_NORMAL if dtype_name in _FLOATS and not (output or is_cache) else DEFAULT_ZEROS
 
 
-def fill(
-    data: Mapping[str, Any], *, seed: int, name: str, shape: tuple[int, ...], dtype_name: str
-) -> NDArray[Any]:
+def fill(data: Mapping[str, Any], *, seed: int, name: str, shape: tuple[int, ...], dtype_name: str) -> NDArray[Any]:
     """Make one operand.
 
     Parameters
@@ -101,9 +99,7 @@ def _words(bits: np.random.Philox, count: int) -> Iterator[tuple[slice, NDArray[
         yield slice(start, start + size), words[:size]
 
 
-def _random(
-    data: Mapping[str, Any], bits: np.random.Philox, shape: tuple[int, ...], kind: DType
-) -> NDArray[Any]:
+def _random(data: Mapping[str, Any], bits: np.random.Philox, shape: tuple[int, ...], kind: DType) -> NDArray[Any]:
     out = np.empty(prod(shape), kind.numpy)
     values: NDArray[Any]
     for where, words in _words(bits, out.size):
@@ -162,9 +158,7 @@ def _triu(value: float, shape: tuple[int, ...], kind: DType) -> NDArray[Any]:
 def _randomstate(data: Mapping[str, Any], shape: tuple[int, ...], kind: DType) -> NDArray[Any]:
     state = np.random.RandomState(data["seed"])
     if data["method"] == "randint":
-        drawn = state.randint(
-            data["low"], data["high"], size=shape, dtype=np.dtype(data.get("dtype", "int64"))
-        )
+        drawn = state.randint(data["low"], data["high"], size=shape, dtype=np.dtype(data.get("dtype", "int64")))
         return _cast(np.asarray(drawn), kind)
     return _cast(np.asarray(state.uniform(data["low"], data["high"], size=shape), np.float32), kind)
 
@@ -173,13 +167,9 @@ def _raw(values: list[int], name: str, shape: tuple[int, ...], kind: DType) -> N
     packed = kind.bits == 4
     count = (prod(shape) + 1) // 2 if packed else prod(shape)
     if len(values) != count:
-        raise DataError(
-            f"{name}: {len(values)} bit patterns for shape {list(shape)} of {kind.name}, {count} wanted"
-        )
+        raise DataError(f"{name}: {len(values)} bit patterns for shape {list(shape)} of {kind.name}, {count} wanted")
     words = np.array(values, np.uint64).astype(np.dtype(f"u{max(kind.bits // 8, 1)}"))
-    return (
-        words.view(kind.numpy).reshape(shape) if kind.numpy.isbuiltin == 1 else from_bits(words, kind, shape)
-    )
+    return words.view(kind.numpy).reshape(shape) if kind.numpy.isbuiltin == 1 else from_bits(words, kind, shape)
 
 
 def _values(values: list[Any], kind: DType) -> NDArray[Any]:

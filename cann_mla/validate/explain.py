@@ -238,16 +238,10 @@ def _masks(case: Case, arrays: Arrays) -> Iterator[Suspect]:
 
 def _indices(case: Case, arrays: Arrays) -> Iterator[Suspect]:
     for name, spec in case.specs():
-        if (
-            spec.dtype in ("INT32", "INT64")
-            and any(w in name.lower() for w in ("index", "slot"))
-            and spec.numel
-        ):
+        if spec.dtype in ("INT32", "INT64") and any(w in name.lower() for w in ("index", "slot")) and spec.numel:
             for step, text in ((1, "one row late"), (-1, "one row early")):
                 used = arrays[name] >= 0
-                moved = np.where(used, np.maximum(arrays[name] + step, 0), arrays[name]).astype(
-                    arrays[name].dtype
-                )
+                moved = np.where(used, np.maximum(arrays[name] + step, 0), arrays[name]).astype(arrays[name].dtype)
                 yield Suspect(f"{name}: cache rows written {text}", case, _with(arrays, **{name: moved}))
 
 
@@ -260,19 +254,13 @@ def _output_layouts(case: Case, arrays: Arrays) -> Iterator[Suspect]:
     yield Suspect("outputs: heads and tokens transposed", case, arrays, swapped)
 
 
-def _unwritten(
-    arrays: Arrays, outputs: Arrays, golden: Mapping[str, Golden], failing: list[str]
-) -> Iterator[Finding]:
+def _unwritten(arrays: Arrays, outputs: Arrays, golden: Mapping[str, Golden], failing: list[str]) -> Iterator[Finding]:
     """A stretch at the end of an output that still holds what was there before the call."""
     for name in failing:
         if name not in outputs or name not in arrays or outputs[name].shape != golden[name].array.shape:
             continue
-        result, before = (
-            np.ascontiguousarray(a).reshape(-1).view(np.uint8) for a in (outputs[name], arrays[name])
-        )
-        wanted = (
-            np.ascontiguousarray(golden[name].array.astype(outputs[name].dtype)).reshape(-1).view(np.uint8)
-        )
+        result, before = (np.ascontiguousarray(a).reshape(-1).view(np.uint8) for a in (outputs[name], arrays[name]))
+        wanted = np.ascontiguousarray(golden[name].array.astype(outputs[name].dtype)).reshape(-1).view(np.uint8)
         written = np.flatnonzero(result != before)
         needed = np.flatnonzero(wanted != before)
         end = int(written[-1]) + 1 if written.size else 0

@@ -55,9 +55,7 @@ def run_reference(case: Case, arrays: Mapping[str, Array], roles: Roles, precisi
         raise NoGoldenError(str(error)) from error
 
 
-def reference_golden(
-    case: Case, arrays: Mapping[str, Array], roles: Roles, precision: str
-) -> dict[str, Golden]:
+def reference_golden(case: Case, arrays: Mapping[str, Array], roles: Roles, precision: str) -> dict[str, Golden]:
     """The reference's outputs, and which stretches of the caches no token writes.
 
     A cache is only written, never read, by the operators that take it in place. The reference gets noise in
@@ -93,10 +91,7 @@ def write_only_caches(case: Case, roles: Roles) -> dict[str, TensorSpec]:
     return {
         name: operand
         for name, operand in case.tensors.items()
-        if name in roles.inplace
-        and "cache" in name.lower()
-        and isinstance(operand, TensorSpec)
-        and operand.numel
+        if name in roles.inplace and "cache" in name.lower() and isinstance(operand, TensorSpec) and operand.numel
     }
 
 
@@ -124,9 +119,7 @@ def _restore(golden: Array, noise: Array, initial: Array) -> Golden:
         untouched = ~differing_granules(golden, noise)
         width = golden.nbytes // untouched.size
         raw = golden.copy().reshape(-1).view(np.uint8).reshape(-1, width)
-        raw[untouched] = (
-            np.ascontiguousarray(initial).reshape(-1).view(np.uint8).reshape(-1, width)[untouched]
-        )
+        raw[untouched] = np.ascontiguousarray(initial).reshape(-1).view(np.uint8).reshape(-1, width)[untouched]
         return Golden(raw.reshape(-1).view(golden.dtype).reshape(golden.shape), untouched)
     kept = golden == as_double(noise, kind)  # exact precision: float64
     restored = np.where(kept, as_double(initial, kind), golden)

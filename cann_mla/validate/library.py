@@ -13,9 +13,9 @@ _PRODUCTS = {"Ascend910B": "Ascend910B", "Ascend910_93": "Ascend910_93", "Ascend
 
 def loaded_backend() -> str:
     """``"cann"`` or ``"sim"``: what `cann_mla.load` finds for this process."""
-    import cann_mla
+    from cann_mla.libraries import load
 
-    return str(cann_mla.load().backend)
+    return load().backend
 
 
 @lru_cache
@@ -27,13 +27,15 @@ def open_library(via: str) -> Any:
     NotHereError
         The backend cannot be had in this process; the text lists what was tried.
     """
-    import cann_mla
+    from cann_mla.errors import LibraryNotFoundError
+    from cann_mla.libraries import load
+    from cann_mla.runtime import Device
 
     try:
-        library = cann_mla.load(via)
-    except (cann_mla.LibraryNotFoundError, ValueError, ImportError) as error:
+        library = load(via)
+    except (LibraryNotFoundError, ValueError, ImportError) as error:
         raise NotHereError(str(error)) from error
-    cann_mla.Device(0)
+    Device(0).use()
     return library
 
 

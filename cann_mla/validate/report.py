@@ -81,11 +81,11 @@ class Report:
         shown = self.rows if few else [row for row in self.rows if row[0]["verdict"] != "pass"]
         if any(record["outputs"] for record, _ in shown):
             self.console.print(_output_table(shown))
-        elif shown and len(shown) <= 10 * DETAILED:
-            self.console.print(_status_table(shown))
-        for record, _ in shown[: 10 * DETAILED]:
-            if record["verdict"] != "pass" and record["message"]:
-                self.console.print(Text(f"{record['verdict']} {record['id']}: {record['message']}"))
+        elif any(record["verdict"] in ("pass", "fail") for record, _ in shown):
+            self.console.print(_status_table(shown[: 10 * DETAILED]))
+        for text, ids in _messages(shown).items():
+            others = f" (and {len(ids) - 1} more)" if len(ids) > 1 else ""
+            self.console.print(Text(f"{text[0]} {ids[0]}{others}: {text[1]}"))
         for skipped in self.skipped_objects:
             self.console.print(Text(f"not a case: {skipped.source}: {skipped.reason}", style="dim"))
         self.console.print(self._summary())
@@ -99,6 +99,15 @@ class Report:
         if doubtful:
             text.append(f" ({doubtful} of the failures on rows marked doubtful)")
         return text
+
+
+def _messages(rows: list[tuple[Record, Case | None]]) -> dict[tuple[str, str], list[str]]:
+    """(verdict, message) -> ids: cases that end for the same reason share a line."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for record, _ in rows:
+        if record["verdict"] != "pass" and record["message"]:
+            found.setdefault((record["verdict"], record["message"]), []).append(record["id"])
+    return found
 
 
 def _output_table(rows: list[tuple[Record, Case | None]]) -> Table:

@@ -23,6 +23,7 @@ class Roles:
     outputs: frozenset[str]
     inplace: frozenset[str]
     operator: Operator | None = None
+    parameters: frozenset[str] = frozenset()
 
     def is_output(self, name: str) -> bool:
         """Whether a parameter is a pure output."""
@@ -46,14 +47,13 @@ def roles_of(op: str) -> Roles:
         return Roles(COMPOSED[op], frozenset())
     operator = shipped.load().operators.get(op)
     if operator is None:
-        raise CannotRunError(
-            f"no shipped header declares {op}; `cann-mla ops` lists the operators that have one"
-        )
+        raise CannotRunError(f"no shipped header declares {op}; `cann-mla ops` lists the operators that have one")
     phase_one = operator.get_workspace
     return Roles(
         frozenset(p.name for p in phase_one.with_role(Role.OUTPUT)),
         frozenset(p.name for p in phase_one.with_role(Role.INPLACE)),
         operator,
+        frozenset(p.name for p in phase_one.operands),
     )
 
 
@@ -67,14 +67,12 @@ def check_names(roles: Roles, tensors: Iterable[str], attrs: Iterable[str]) -> N
     """
     if roles.operator is None:
         return
-    known = {p.name for p in roles.operator.get_workspace.operands}
+    known = roles.parameters
     for kind, names in (("tensor", tensors), ("attribute", attrs)):
-        for name in names:
-            if name not in known:
-                allowed = ", ".join(sorted(known))
-                raise CannotRunError(
-                    f"{roles.operator.name} has no {kind} {name!r}; its parameters are {allowed}"
-                )
+        unknown = next((name for name in names if name not in known), None)
+        if unknown is not None:
+            allowed = ", ".join(sorted(known))
+            raise CannotRunError(f"{roles.operator.name} has no {kind} {unknown!r}; its parameters are {allowed}")
 
 
 @lru_cache

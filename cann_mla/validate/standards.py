@@ -29,9 +29,7 @@ _ULP: Mapping[str, tuple[int, int]] = {
     "FP16": (10, -14), "BF16": (7, -126), "FP32": (23, -126), "FP64": (52, -1022),
     "FLOAT8_E4M3FN": (3, -6), "FLOAT8_E5M2": (2, -14),
 }  # fmt: skip
-INTEGERS = frozenset(
-    ["INT4", "INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64", "BOOL"]
-)
+INTEGERS = frozenset(["INT4", "INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64", "BOOL"])
 CODES_8BIT = frozenset(["FLOAT8_E4M3FN", "FLOAT8_E5M2", "HIFLOAT8"])
 QUANTISED = INTEGERS | CODES_8BIT | {"FLOAT8_E8M0", "FLOAT4_E2M1"}
 

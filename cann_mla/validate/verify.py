@@ -124,9 +124,7 @@ def _verify_numbers(case: Case, options: Options, record: Record, given: Mapping
     _judge_numbers(case, options, record, arrays, outcome)
 
 
-def _judge_numbers(
-    case: Case, options: Options, record: Record, arrays: Mapping[str, Array], outcome: Outcome
-) -> None:
+def _judge_numbers(case: Case, options: Options, record: Record, arrays: Mapping[str, Array], outcome: Outcome) -> None:
     from cann_mla.validate import golden as goldens
     from cann_mla.validate.compare import all_passed, compare_output
     from cann_mla.validate.signatures import roles_of
@@ -167,17 +165,13 @@ def _golden(case: Case, options: Options, arrays: Mapping[str, Array]) -> tuple[
     if case.expected_npz is not None:
         return f"file/{case.expected_npz}", goldens.file_golden(case, arrays, roles_of(case.op))
     if options.via == "reference" and options.golden == "device":
-        raise goldens.NoGoldenError(
-            "the reference would be compared with itself; --golden exact shows its rounding"
-        )
+        raise goldens.NoGoldenError("the reference would be compared with itself; --golden exact shows its rounding")
     golden = goldens.reference_golden(case, arrays, roles_of(case.op), options.golden)
     return f"reference/{options.golden}", golden
 
 
 def _set_outcome(record: Record, outcome: Outcome) -> None:
-    record.update(
-        status=outcome.status, phase=outcome.phase, workspace=outcome.workspace, message=outcome.message
-    )
+    record.update(status=outcome.status, phase=outcome.phase, workspace=outcome.workspace, message=outcome.message)
 
 
 def status_problem(case: Case, record: Record) -> str:

@@ -108,9 +108,7 @@ def test_case_error_carries_the_case():
 
 def test_folder_of_all_forms(tmp_path):
     (tmp_path / "one.json").write_text(json.dumps(MINIMAL))
-    (tmp_path / "many.json").write_text(
-        json.dumps({"cases": [{**MINIMAL, "id": "b"}, {**MINIMAL, "bad": 1}]})
-    )
+    (tmp_path / "many.json").write_text(json.dumps({"cases": [{**MINIMAL, "id": "b"}, {**MINIMAL, "bad": 1}]}))
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "lines.jsonl").write_text(json.dumps({**MINIMAL, "id": "c"}) + "\n\n{broken\n")
     (tmp_path / "sub" / "index.json").write_text('{"vectors": []}')

@@ -111,9 +111,7 @@ def test_raw_bit_patterns():
         1.0,
         -2.0,
     ]
-    assert make({"dist": "raw", "values": [0x7FC00000]}, (1,), "FP32").view(np.uint32).tolist() == [
-        0x7FC00000
-    ]
+    assert make({"dist": "raw", "values": [0x7FC00000]}, (1,), "FP32").view(np.uint32).tolist() == [0x7FC00000]
     assert make({"dist": "raw", "values": [0xFF]}, (1,), "INT8").tolist() == [-1]
     assert make({"dist": "raw", "values": [0x8F]}, (2,), "INT4").astype(int).tolist() == [-1, -8]
     with pytest.raises(DataError, match="1 wanted"):
@@ -143,9 +141,7 @@ def test_numpy_randomstate():
     # the first draws of RandomState(0), as NumPy's documentation has shown them since 1.x
     got = make({"dist": "numpy_randomstate", "seed": 0, "method": "uniform", "low": 0, "high": 1}, (2,))
     assert got.tolist() == [np.float32(0.5488135039273248), np.float32(0.7151893663724195)]
-    got = make(
-        {"dist": "numpy_randomstate", "seed": 0, "method": "randint", "low": 0, "high": 10}, (5,), "INT32"
-    )
+    got = make({"dist": "numpy_randomstate", "seed": 0, "method": "randint", "low": 0, "high": 10}, (5,), "INT32")
     assert got.tolist() == [5, 0, 3, 3, 7]
 
 

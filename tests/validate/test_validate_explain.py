@@ -141,8 +141,7 @@ def test_unwritten_tail(prolog):
     query[-1, 1, 256:] = np.zeros((), ml_dtypes.bfloat16)  # what the output held before the call
     outputs["queryOut"] = query
     assert (
-        first_text(prolog, outputs)
-        == f"queryOut: nothing written from element {T * N * 512 - 256} of {T * N * 512} on"
+        first_text(prolog, outputs) == f"queryOut: nothing written from element {T * N * 512 - 256} of {T * N * 512} on"
     )
 
 
