@@ -42,6 +42,7 @@ BENCHMARKS: dict[str, str] = {
     "import": "cann_mla.bench.imports",
     "calls": "cann_mla.bench.calls",
     "packing": "cann_mla.bench.packing",
+    "headers": "cann_mla.bench.headers",
     "mla_prolog": "cann_mla.bench.mla_prolog",
 }
 
