@@ -1,0 +1,256 @@
+"""Where CANN is installed, which of its libraries belong together, and what was tried to find out.
+
+Nothing is loaded here. Variables, paths and the order of the search are those of CANN's own set_env.sh and of
+its torch adapters: ``ASCEND_HOME_PATH`` and ``ASCEND_TOOLKIT_HOME``, then the default folders; custom operator
+packages from ``ASCEND_CUSTOM_OPP_PATH`` and ``vendors/config.ini``.
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+HOME_VARIABLES = ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME")
+DEFAULT_HOMES = (
+    "/usr/local/Ascend/cann",
+    "/usr/local/Ascend/ascend-toolkit/latest",
+    "~/Ascend/cann",
+    "~/Ascend/ascend-toolkit/latest",
+)
+RUNTIMES = ("libacl_rt.so", "libascendcl.so")
+META = "libnnopbase.so"
+AGGREGATE = "libopapi.so"
+PER_REPOSITORY = "libopapi_transformer.so"
+CUSTOM = "libcust_opapi.so"
+OP_API = "opp/built-in/op_impl/ai_core/tbe/op_api"
+_STAGES = {"alpha": 0, "beta": 1, "rc": 2}
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One place that was looked at.
+
+    Attributes
+    ----------
+    place : str
+        The folder or file, and the variable that named it.
+    outcome : str
+        What was there, and why it was taken or refused.
+    """
+
+    place: str
+    outcome: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.outcome}"
+
+
+@dataclass(frozen=True)
+class Installation:
+    """The files of one CANN installation that may be loaded together.
+
+    Attributes
+    ----------
+    home : Path
+        Its root folder, as named.
+    version : str or None
+        Release, such as ``"8.5.0"``; None if no file tells.
+    runtime, meta : Path
+        The library with ``aclrt*``, and the one with ``aclCreateTensor``.
+    operators : tuple of Path
+        The built-in aclnn operators: the libraries by repository if there are any, else the aggregate
+        ``libopapi.so``, and never both.
+    custom : tuple of Path
+        ``libcust_opapi.so`` of the custom operator packages, in order of priority.
+    extras : tuple of Path
+        Libraries with other C functions (HCCL, compile options, ATB) that are loaded when one is called.
+    includes : tuple of Path
+        Folders that hold ``aclnnop``; custom packages first.
+    """
+
+    home: Path
+    version: str | None
+    runtime: Path
+    meta: Path
+    operators: tuple[Path, ...]
+    custom: tuple[Path, ...] = ()
+    extras: tuple[Path, ...] = ()
+    includes: tuple[Path, ...] = ()
+
+
+@dataclass
+class Search:
+    """A search for CANN in an environment, with the record of all it looked at.
+
+    Parameters
+    ----------
+    environment : mapping
+        Environment variables.
+    home : path, optional
+        Look here and nowhere else.
+    """
+
+    environment: Mapping[str, str]
+    home: Path | None = None
+    attempts: list[Attempt] = field(default_factory=list)
+
+    def installations(self) -> list[Installation]:
+        """Every usable installation, the one to prefer first; what was refused is in ``attempts``."""
+        found = []
+        seen: set[Path] = set()
+        for origin, home in self._homes():
+            if (real := home.resolve()) in seen:
+                continue
+            seen.add(real)
+            if (installation := self._examine(origin, home)) is not None:
+                found.append(installation)
+        return found
+
+    def _homes(self) -> list[tuple[str, Path]]:
+        if self.home is not None:
+            return [("argument home", self.home)]
+        homes = []
+        for variable in HOME_VARIABLES:
+            if value := self.environment.get(variable):
+                homes.append((variable, Path(value)))
+            else:
+                self.attempts.append(Attempt(variable, "not set"))
+        return homes + [("default folder", Path(path).expanduser()) for path in DEFAULT_HOMES]
+
+    def _examine(self, origin: str, home: Path) -> Installation | None:
+        place = f"{home} ({origin})"
+        if not home.is_dir():
+            self.attempts.append(Attempt(place, "no such folder"))
+            return None
+        folders = [home / "lib64", home / f"{platform.machine()}-linux" / "lib64"]
+        folders = [folder for folder in folders if folder.is_dir()]
+        runtime = _first(folders, *RUNTIMES)
+        meta = _first(folders, META)
+        operators = _operator_libraries([*folders, home / OP_API / "lib/linux" / platform.machine()])
+        missing = [
+            name
+            for name, value in (
+                (" or ".join(RUNTIMES), runtime),
+                (META, meta),
+                (f"{PER_REPOSITORY} or {AGGREGATE}", operators),
+            )
+            if not value
+        ]
+        if runtime is None or meta is None or missing:
+            where = " or ".join(map(str, folders)) or f"{home}/lib64, which does not exist"
+            self.attempts.append(Attempt(place, f"refused: no {', no '.join(missing)} in {where}"))
+            return None
+        packages = self.custom_packages(home)
+        version = installed_version(home)
+        self.attempts.append(Attempt(place, f"CANN {version or 'of unknown version'}"))
+        return Installation(
+            home=home,
+            version=version,
+            runtime=runtime,
+            meta=meta,
+            operators=operators,
+            custom=tuple(package / "op_api/lib" / CUSTOM for package in packages),
+            extras=self._extras(folders),
+            includes=tuple(
+                folder
+                for folder in (
+                    *(package / "op_api/include" for package in packages),
+                    home / "include",
+                    home / f"{platform.machine()}-linux" / "include",
+                    home / OP_API / "include",
+                )
+                if folder.is_dir()
+            ),
+        )
+
+    def custom_packages(self, home: Path | None = None) -> list[Path]:
+        """Folders of the custom operator packages that hold a library, in order of priority.
+
+        ``ASCEND_CUSTOM_OPP_PATH`` comes first, then the ``load_priority`` line of ``vendors/config.ini`` below
+        ``ASCEND_OPP_PATH``, or below ``opp`` of the installation.
+        """
+        named = self.environment.get("ASCEND_CUSTOM_OPP_PATH", "").split(":")
+        places = [("ASCEND_CUSTOM_OPP_PATH", Path(folder)) for folder in named if folder]
+        opp = self.environment.get("ASCEND_OPP_PATH")
+        vendors = Path(opp) / "vendors" if opp else home / "opp/vendors" if home else None
+        if vendors is not None:
+            config = vendors / "config.ini"
+            places += [(str(config), vendors / name) for name in _load_priority(config)]
+        packages = []
+        for origin, folder in places:
+            library = folder / "op_api/lib" / CUSTOM
+            if library.is_file():
+                packages.append(folder)
+                self.attempts.append(Attempt(f"{folder} ({origin})", "custom operator package"))
+            else:
+                self.attempts.append(Attempt(f"{folder} ({origin})", f"refused: no {library}"))
+        return packages
+
+    def _extras(self, folders: list[Path]) -> tuple[Path, ...]:
+        places = [folder / name for folder in folders for name in ("libhccl.so", "libacl_op_compiler.so")]
+        if atb := self.environment.get("ATB_HOME_PATH"):
+            library = Path(atb) / "lib/libatb.so"
+            places.append(library)
+            outcome = "ATB" if library.is_file() else f"refused: no {library}"
+            self.attempts.append(Attempt(f"{atb} (ATB_HOME_PATH)", outcome))
+        else:
+            self.attempts.append(Attempt("ATB_HOME_PATH", "not set, so no ATB operators"))
+        return tuple(path for path in places if path.is_file())
+
+
+def _first(folders: list[Path], *names: str) -> Path | None:
+    for name in names:
+        for folder in folders:
+            if (folder / name).is_file():
+                return folder / name
+    return None
+
+
+def _operator_libraries(folders: list[Path]) -> tuple[Path, ...]:
+    """One family of operator libraries: CANN forbids to mix the aggregate with those by repository."""
+    for folder in folders:
+        if (folder / PER_REPOSITORY).is_file():
+            return tuple(sorted(folder.glob("libopapi_*.so")))
+    aggregate = _first(folders, AGGREGATE)
+    return (aggregate,) if aggregate else ()
+
+
+def _load_priority(config: Path) -> list[str]:
+    if not config.is_file():
+        return []
+    line = re.search(r"^\s*load_priority\s*=(.*)$", config.read_text(encoding="utf-8"), re.MULTILINE)
+    return [name.strip() for name in line.group(1).split(",") if name.strip()] if line else []
+
+
+def installed_version(home: Path) -> str | None:
+    """Release of the CANN in a folder, from the files its packages leave there."""
+    sources = [
+        (home / "version.cfg", r"^(?:toolkit|runtime|opp)\w*_running_version=\[(?:[^:\]]*:)?([^\]]+)\]"),
+        (home / f"{platform.machine()}-linux/ascend_toolkit_install.info", r"^version=(\S+)"),
+        (home / "opp/version.info", r"^version_dir=(\S+)"),
+        (home / "opp/version.info", r"^Version=(\S+)"),
+        *((path, r"^Version=(\S+)") for path in sorted(home.glob("share/info/*/version.info"))),
+    ]
+    for path, pattern in sources:
+        if path.is_file() and (match := re.search(pattern, path.read_text(encoding="utf-8"), re.MULTILINE)):
+            return match.group(1)
+    return None
+
+
+def release_key(version: str) -> tuple[int, ...]:
+    """Sort key of a CANN release: ``8.5.0.alpha001 < 8.5.0-beta.1 < 8.5.0.RC1 < 8.5.0 = 8.5``.
+
+    Raises
+    ------
+    ValueError
+        If the text does not start with a number.
+    """
+    match = re.match(r"(\d+(?:\.\d+)*)[.-]?(?:(alpha|beta|rc)[.-]?(\d*))?", version, re.IGNORECASE)
+    if match is None:
+        raise ValueError(f"{version!r} is no CANN release; expected something like 8.5.0 or 8.1.RC1")
+    numbers = [int(part) for part in match.group(1).split(".")][:3]
+    stage = _STAGES[match.group(2).lower()] if match.group(2) else 3
+    return (*numbers, *[0] * (3 - len(numbers)), stage, int(match.group(3) or 0))

@@ -1,0 +1,173 @@
+"""How the elements of a tensor lie in memory: view shape, strides, offset, format and storage shape."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cann_mla.dtypes import DType, DTypeLike, dtype, pack_4bit, unpack_4bit
+from cann_mla.formats import nz_pack, nz_storage_shape, nz_unpack
+
+Bytes = npt.NDArray[np.uint8]
+NZ = "FRACTAL_NZ"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where each element of a tensor lies, in elements from the start of its memory.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        The view shape.
+    dtype : DType
+    strides : tuple of int or None
+        In elements; None for a dense view in row-major order.
+    offset : int
+        In elements.
+    format : str
+        End of an ``ACL_FORMAT_`` name.
+    storage_shape : tuple of int
+        Shape of the memory behind the view.
+    """
+
+    shape: tuple[int, ...]
+    dtype: DType
+    strides: tuple[int, ...] | None
+    offset: int
+    format: str
+    storage_shape: tuple[int, ...]
+
+    @classmethod
+    def make(
+        cls,
+        shape: Sequence[int],
+        element: DTypeLike,
+        *,
+        strides: Sequence[int] | None = None,
+        offset: int = 0,
+        format: str = "ND",
+        storage_shape: Sequence[int] | None = None,
+    ) -> Layout:
+        """Fill in what is not given.
+
+        The storage shape of a matrix in FRACTAL_NZ is its block shape, rounded up to whole blocks; otherwise it is
+        the view shape.
+
+        Raises
+        ------
+        ValueError
+            If the parts contradict each other.
+        """
+        kind = dtype(element)
+        view = tuple(int(size) for size in shape)
+        if strides is not None and len(strides) != len(view):
+            raise ValueError(f"strides {tuple(strides)} do not fit the shape {view}: give one stride a dimension")
+        if offset < 0:
+            raise ValueError(
+                f"offset is {offset}; it counts elements from the start of the memory, so it is not negative"
+            )
+        if storage_shape is not None:
+            storage = tuple(int(size) for size in storage_shape)
+        elif format == NZ and len(view) == 2:
+            storage = nz_storage_shape(view, kind)
+        else:
+            storage = view
+        steps = None if strides is None else tuple(int(step) for step in strides)
+        return cls(view, kind, steps, int(offset), format, storage)
+
+    @property
+    def numel(self) -> int:
+        """Elements of the view."""
+        return prod(self.shape)
+
+    @property
+    def element_strides(self) -> tuple[int, ...]:
+        """The strides, also of a dense view."""
+        return dense_strides(self.shape) if self.strides is None else self.strides
+
+    @property
+    def dense(self) -> bool:
+        """Whether the view is the start of the memory in row-major order."""
+        return self.offset == 0 and self.element_strides == dense_strides(self.shape)
+
+    @property
+    def blocked(self) -> bool:
+        """Whether a row-major matrix has to be packed into FRACTAL_NZ on its way into memory."""
+        return (
+            self.format == NZ
+            and len(self.shape) == 2
+            and self.dense
+            and self.storage_shape == nz_storage_shape(self.shape, self.dtype)
+        )
+
+    @property
+    def extent(self) -> int:
+        """Elements of memory that the storage and the view reach over."""
+        reach = 0
+        if self.numel:
+            reach = 1 + self.offset
+            reach += sum((size - 1) * max(step, 0) for size, step in zip(self.shape, self.element_strides, strict=True))
+        return max(prod(self.storage_shape), reach)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory that the storage and the view reach over."""
+        return self.dtype.storage_bytes(self.extent)
+
+    def pack(self, array: npt.NDArray[Any]) -> Bytes:
+        """Bytes of the memory that holds an array in this layout; elements outside of the view are zero.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If the array has another shape or type.
+        """
+        if array.shape != self.shape:
+            raise ValueError(f"the array has shape {array.shape}, the tensor {self.shape}")
+        if dtype(array.dtype) is not self.dtype:
+            raise TypeError(
+                f"the array is {dtype(array.dtype)}, the tensor {self.dtype}; convert it with "
+                "array.astype, or from bit patterns with cann_mla.dtypes.from_bits"
+            )
+        if self.blocked:
+            flat = nz_pack(array).reshape(-1)
+        elif self.dense:
+            flat = np.ascontiguousarray(array).reshape(-1)
+        else:
+            flat = np.zeros(self.extent, array.dtype)
+            self._view(flat)[...] = array
+        if flat.size < self.extent:
+            flat = np.concatenate([flat, np.zeros(self.extent - flat.size, flat.dtype)])
+        return pack_4bit(flat) if self.dtype.is_4bit else flat.view(np.uint8)
+
+    def unpack(self, memory: Bytes) -> npt.NDArray[Any]:
+        """The view's elements out of its memory, as a new row-major array in NumPy's form of the type."""
+        if self.dtype.is_4bit:
+            flat = unpack_4bit(memory, self.dtype, (self.extent,))
+        else:
+            flat = memory.view(self.dtype.numpy)
+        if self.blocked:
+            return nz_unpack(flat, self.shape)
+        return self._view(flat).copy()
+
+    def _view(self, flat: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        if self.numel == 0:
+            return np.zeros(self.shape, flat.dtype)
+        steps = tuple(step * flat.itemsize for step in self.element_strides)
+        return np.lib.stride_tricks.as_strided(flat[self.offset :], self.shape, steps)
+
+
+def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """Row-major strides in elements."""
+    steps: list[int] = []
+    step = 1
+    for size in reversed(shape):
+        steps.append(step)
+        step *= size
+    return tuple(reversed(steps))

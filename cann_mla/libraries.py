@@ -1,0 +1,357 @@
+"""The loaded C ABI: CANN where there is one, the simulator elsewhere.
+
+A process has one :class:`Library`, made by the first :func:`load`. Its attributes are the C functions under their
+own names. A function is looked up when it is first asked for; one that the loaded libraries lack raises
+:class:`~cann_mla.errors.SymbolNotFoundError` when it is called.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from cann_mla.binding import abi, native_folder
+from cann_mla.discovery import Attempt, Installation, Search
+from cann_mla.errors import CannError, LibraryNotFoundError, SymbolNotFoundError, failure
+from cann_mla.prototypes import Prototypes
+
+BACKENDS = ("auto", "cann", "sim")
+SIMULATOR = "simulator/lib/libcann_mla_sim.so"
+SIMULATOR_ATB = "libcann_mla_sim_atb.so"
+
+_NOT_LOADED = "cannot open shared object file"
+_ALREADY_INITIALISED = 100002
+_DRIVER_FOLDERS = ("/usr/local/Ascend/driver/lib64/driver", "/usr/local/Ascend/driver/lib64/common")
+
+
+class SharedObject:
+    """A library file; opened when the first symbol is asked of it, and never closed."""
+
+    __slots__ = ("_handle", "path", "refusal")
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.refusal: str | None = None
+        self._handle: Any = None
+
+    def open(self) -> bool:
+        """Load the file; False if the loader refused it, with its words in ``refusal``."""
+        if self._handle is None and self.refusal is None:
+            lib, ffi = abi().lib, abi().ffi
+            handle = lib.dlopen(os.fsencode(self.path), lib.RTLD_LAZY | lib.RTLD_LOCAL)
+            if handle == ffi.NULL:
+                self.refusal = _explain(ffi.string(lib.dlerror()).decode(errors="replace"), self.path)
+            else:
+                self._handle = handle
+        return self._handle is not None
+
+    def find(self, symbol: str, *, own: bool = False) -> Any:
+        """Address of a symbol, or None.
+
+        With ``own``, a symbol that a dependency of the library defines does not count.
+        """
+        if not self.open():
+            return None
+        lib, ffi = abi().lib, abi().ffi
+        address = lib.dlsym(self._handle, symbol.encode())
+        if address == ffi.NULL or (own and not self._defines(address)):
+            return None
+        return address
+
+    def _defines(self, address: Any) -> bool:
+        lib, ffi = abi().lib, abi().ffi
+        file = lib.cann_mla_file_of(address)
+        return file != ffi.NULL and os.path.realpath(os.fsdecode(ffi.string(file))) == os.path.realpath(self.path)
+
+
+def _explain(message: str, path: Path) -> str:
+    """The loader's message; for a missing dependency, which one it is and where it may be found."""
+    missing = re.match(r"(\S+\.so\S*): " + _NOT_LOADED, message)
+    if missing is None or missing.group(1) == str(path):
+        return message
+    name = missing.group(1)
+    folder = next((f for f in _DRIVER_FOLDERS if (Path(f) / name).is_file()), None)
+    place = f"it is in {folder}" if folder else "it is in neither of the driver's folders"
+    return (
+        f"its dependency {name} was not found; {place}. Add its folder to LD_LIBRARY_PATH before the process "
+        "starts (CANN's set_env.sh does)"
+    )
+
+
+class Library:
+    """The C ABI of one CANN installation or of the simulator.
+
+    Attributes
+    ----------
+    backend : {"cann", "sim"}
+    installation : Installation or None
+        What was found on disk; None for the simulator.
+    version : str or None
+        Release of the CANN that is loaded; None for the simulator, which knows every symbol of the headers.
+    search_report : tuple of Attempt
+        Every place that was looked at on the way here, and why it was taken or refused.
+    prototypes : Prototypes
+        The signature of each function: from the installed header where there is one.
+
+    Notes
+    -----
+    ``library.aclrtMalloc`` is the C function; any C function of the headers can be called so, with the rules of
+    :mod:`cann_mla.c`. Calls release the GIL.
+    """
+
+    backend: str
+    installation: Installation | None
+    version: str | None
+    prototypes: Prototypes
+
+    def __init__(
+        self,
+        backend: str,
+        core: Sequence[Path],
+        *,
+        operators: Iterable[Path] = (),
+        custom: Iterable[Path] = (),
+        extras: Iterable[Path] = (),
+        installation: Installation | None = None,
+        includes: Iterable[Path] = (),
+    ) -> None:
+        self.backend = backend
+        self.installation = installation
+        self.version = installation.version if installation else None
+        self.prototypes = Prototypes(includes, self.version)
+        self._core = [SharedObject(path) for path in core]
+        self._operators = [SharedObject(path) for path in operators]
+        self._custom = [SharedObject(path) for path in custom]
+        self._extras = [SharedObject(path) for path in extras]
+        self._attempts: list[Attempt] = []
+        self._initialised = False
+        self._lock = Lock()
+
+    @property
+    def search_report(self) -> tuple[Attempt, ...]:
+        """Every place looked at, and what was there."""
+        return tuple(self._attempts)
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The library files, those loaded only on demand included."""
+        return tuple(o.path for o in (*self._custom, *self._operators, *self._core, *self._extras))
+
+    def __repr__(self) -> str:
+        return f"<Library {self.backend} {self.version or ''} {self._core[0].path}>"
+
+    def _open(self) -> str | None:
+        """Load what must be there; the reason if that fails."""
+        for needed in (*self._core, *self._operators):
+            if not needed.open():
+                return f"{needed.path}: {needed.refusal}"
+        for package in self._custom:
+            if not package.open():
+                self._attempts.append(Attempt(str(package.path), f"refused: {package.refusal}"))
+                warnings.warn(f"custom operator package {package.path} left out: {package.refusal}", stacklevel=3)
+        return None
+
+    # C functions
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or not self.prototypes.knows(name):
+            raise AttributeError(f"{name!r} is no C function of the headers, and no attribute of a Library")
+        function = self.bind(name)
+        self.__dict__[name] = function
+        return function
+
+    def bind(self, name: str, source: SharedObject | None = None) -> Callable[..., Any]:
+        """The C function of a symbol, from one shared object or else from all that are loaded.
+
+        A symbol that is not there gives a function that raises :class:`SymbolNotFoundError` when called.
+        """
+        address = self.address(name) if source is None else source.find(name)
+        if address is None:
+            return self._missing(name, [source] if source else self._places(name))
+        return self.prototypes.function(name, address, apart=source is not None)
+
+    def _missing(self, name: str, places: Sequence[SharedObject]) -> Callable[..., Any]:
+        since = self.prototypes.since(name)
+        searched = [str(place.path) for place in places]
+
+        def missing(*arguments: Any) -> Any:
+            raise SymbolNotFoundError(name, searched, since, self.version)
+
+        missing.__name__ = name
+        return missing
+
+    def _places(self, symbol: str) -> list[SharedObject]:
+        """Libraries to ask for a symbol, in order: custom packages may override an operator and nothing else."""
+        if symbol.startswith("aclnn"):
+            return [*self._custom, *self._operators, *self._core]
+        return [*self._core, *self._extras, *self._custom, *self._operators]
+
+    def address(self, symbol: str) -> Any:
+        """Address of a symbol as ``void *``, or None if the loaded libraries lack it."""
+        for place in self._places(symbol):
+            if (address := place.find(symbol, own=place in self._custom)) is not None:
+                return address
+        return None
+
+    def has(self, symbol: str) -> bool:
+        """Whether the loaded libraries export a symbol."""
+        return self.address(symbol) is not None
+
+    def where(self, symbol: str) -> Path | None:
+        """The file that defines a symbol, or None if the loaded libraries lack it."""
+        address = self.address(symbol)
+        if address is None:
+            return None
+        return Path(os.fsdecode(abi().ffi.string(abi().lib.cann_mla_file_of(address))))
+
+    # Process-wide state
+
+    def initialise(self, config: str | os.PathLike[str] | None = None) -> None:
+        """Call ``aclInit`` once; done by the first :class:`~cann_mla.Device`.
+
+        Parameters
+        ----------
+        config : path, optional
+            The JSON file that ``aclInit`` takes.
+
+        Raises
+        ------
+        CannError
+            If CANN refuses. That somebody else in the process has called ``aclInit`` is no error.
+        """
+        with self._lock:
+            if self._initialised:
+                return
+            ffi = abi().ffi
+            status = self.aclInit(ffi.NULL if config is None else ffi.new("char[]", os.fsencode(config)))
+            if status not in (0, _ALREADY_INITIALISED):
+                raise failure(self, "aclInit", "initialise", status)
+            self._initialised = True
+
+    def finalise(self) -> None:
+        """Call ``aclFinalize``, after every object was closed.
+
+        Never called on its own: CANN must not be finalised from an exit handler.
+        """
+        with self._lock:
+            status = self.aclFinalize()
+            self._initialised = False
+        self.check(status, "aclFinalize", "finalise")
+
+    def recent_error_text(self) -> str:
+        """What CANN last had to say in this thread; asking clears it."""
+        text = self.aclGetRecentErrMsg()
+        ffi = abi().ffi
+        return "" if text == ffi.NULL else ffi.string(text).decode(errors="replace")
+
+    def check(self, status: int, api: str, phase: str, **details: Any) -> None:
+        """Raise :class:`CannError` unless the status is 0. Call it in the thread of the failed call, at once."""
+        if status:
+            raise failure(self, api, phase, status, **details)
+
+    @property
+    def soc(self) -> str | None:
+        """Name of the chip as ``aclrtGetSocName`` says, or None if it does not."""
+        ffi = abi().ffi
+        name = self.aclrtGetSocName()
+        return None if name == ffi.NULL else ffi.string(name).decode()
+
+
+_loaded: Library | None = None
+_loading = Lock()
+
+
+def load(backend: str | None = None, *, home: str | os.PathLike[str] | None = None) -> Library:
+    """Load CANN or the simulator, once a process.
+
+    Parameters
+    ----------
+    backend : {"auto", "cann", "sim"}, optional
+        Default: the variable ``CANN_MLA_BACKEND``, else ``"auto"``: CANN if an installation is found and loads,
+        else the simulator.
+    home : path, optional
+        Root folder of the CANN installation to use, instead of searching for one.
+
+    Returns
+    -------
+    Library
+        The same object for every call of the process.
+
+    Raises
+    ------
+    LibraryNotFoundError
+        With every place that was looked at.
+    ValueError
+        If the process has already loaded the other backend, or `backend` is none of the three.
+    """
+    global _loaded
+    if _loaded is not None and backend is None and home is None:
+        return _loaded
+    with _loading:
+        wanted = backend or os.environ.get("CANN_MLA_BACKEND") or ("cann" if home else "auto")
+        if wanted not in BACKENDS:
+            raise ValueError(f"backend {wanted!r}; allowed are {', '.join(BACKENDS)} (CANN_MLA_BACKEND or argument)")
+        if _loaded is None:
+            _loaded = open_library(wanted, home=None if home is None else Path(home))
+        elif wanted != "auto" and wanted != _loaded.backend:
+            raise ValueError(
+                f"backend {wanted!r} was asked for, but the process has already loaded {_loaded!r}; "
+                "one process has one backend, so start another"
+            )
+        return _loaded
+
+
+def open_library(backend: str, *, home: Path | None = None) -> Library:
+    """Load a backend without making it the one of the process; for :func:`load` and for tools that compare."""
+    search = Search(os.environ, home)
+    if backend != "sim":
+        for installation in search.installations():
+            library = Library(
+                "cann",
+                (installation.runtime, installation.meta),
+                operators=installation.operators,
+                custom=installation.custom,
+                extras=installation.extras,
+                installation=installation,
+                includes=installation.includes,
+            )
+            if (refusal := library._open()) is None:
+                library._attempts[:0] = search.attempts
+                return library
+            search.attempts.append(Attempt(str(installation.home), f"found, but does not load: {refusal}"))
+        if backend == "cann":
+            raise LibraryNotFoundError(
+                "No usable CANN was found.",
+                search.attempts,
+                "Set ASCEND_HOME_PATH to the folder that holds lib64 and include (CANN's set_env.sh does), "
+                "or use the simulator: CANN_MLA_BACKEND=sim",
+            )
+    return _open_simulator(search)
+
+
+def _open_simulator(search: Search) -> Library:
+    named = os.environ.get("CANN_MLA_SIM_LIBRARY")
+    path = Path(named) if named else native_folder() / SIMULATOR
+    packages = search.custom_packages()
+    library = Library(
+        "sim",
+        (path,),
+        custom=[package / "op_api/lib/libcust_opapi.so" for package in packages],
+        extras=[atb] if (atb := path.with_name(SIMULATOR_ATB)).is_file() else [],
+        includes=[package / "op_api/include" for package in packages],
+    )
+    refusal = library._open()
+    library._attempts[:0] = [*search.attempts, Attempt(str(path), f"refused: {refusal}" if refusal else "simulator")]
+    if refusal:
+        raise LibraryNotFoundError(
+            "The simulator could not be loaded.", library.search_report, "Reinstall the package: pip install ."
+        )
+    return library
+
+
+__all__ = ["BACKENDS", "CannError", "Library", "load", "open_library"]

@@ -1,0 +1,257 @@
+"""Devices and contexts, and which of them is current in a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
+from typing import Any
+from weakref import WeakSet
+
+from cann_mla.binding import abi
+from cann_mla.errors import failure
+from cann_mla.libraries import Library, load
+from cann_mla.runtime.owner import Owner
+from cann_mla.runtime.pending import PendingWork, Wait
+
+_NO_CONTEXT_ADVICE = (
+    "No device is current in this thread: make one with cann_mla.Device(0), or call device.use() in every thread "
+    "that works with it"
+)
+
+
+class DeviceState:
+    """What all objects on one device share; internal.
+
+    Attributes
+    ----------
+    id : int
+    context : cdata or None
+        The device's default context.
+    users : int
+        Open :class:`Device` objects.
+    children : WeakSet of Owner
+        Everything that has to be closed before the device is given back.
+    streams : WeakSet of PendingWork
+    """
+
+    __slots__ = ("children", "context", "id", "library", "streams", "users")
+
+    def __init__(self, library: Library, number: int, context: Any) -> None:
+        self.library = library
+        self.id = number
+        self.context = context
+        self.users = 0
+        self.children: WeakSet[Owner] = WeakSet()
+        self.streams: WeakSet[PendingWork] = WeakSet()
+
+
+_states: dict[int, DeviceState] = {}
+_lock = Lock()
+
+
+def several_devices() -> bool:
+    """Whether the process has worked with more than one device, so that mixing them up is possible."""
+    return len(_states) > 1
+
+
+def current_context(library: Library) -> Any:
+    """The calling thread's context, or None."""
+    ffi = abi().ffi
+    context = ffi.new("aclrtContext *")
+    return None if library.aclrtGetCurrentContext(context) or context[0] == ffi.NULL else context[0]
+
+
+def current_state() -> DeviceState:
+    """State of the device that is current in this thread."""
+    library = load()
+    number = abi().ffi.new("int32_t *")
+    if status := library.aclrtGetDevice(number):
+        raise failure(library, "aclrtGetDevice", "find the current device", status, advice=_NO_CONTEXT_ADVICE)
+    with _lock:
+        state = _states.get(number[0])
+        if state is None:  # somebody called aclrtSetDevice through cann_mla.c, or another package did
+            state = _states[number[0]] = DeviceState(library, number[0], current_context(library))
+        return state
+
+
+def state_of(device: Device | int | None) -> DeviceState:
+    """State of a device given as an object or a number; None means the current one."""
+    if device is None:
+        return current_state()
+    if isinstance(device, Device):
+        device.handle  # noqa: B018  raises if closed
+        return device._state
+    state = _states.get(device)
+    if state is None:
+        raise ValueError(f"device {device} is not open; open it with cann_mla.Device({device})")
+    return state
+
+
+def current_device() -> int:
+    """Number of the device that is current in this thread.
+
+    Raises
+    ------
+    CannError
+        If there is none.
+    """
+    return current_state().id
+
+
+@contextmanager
+def on_context(library: Library, context: Any) -> Iterator[None]:
+    """Make a context current for a block, in the calling thread only."""
+    before = current_context(library)
+    if context is None or before == context:
+        yield
+        return
+    library.check(library.aclrtSetCurrentContext(context), "aclrtSetCurrentContext", "switch device")
+    try:
+        yield
+    finally:
+        if before is not None:
+            library.aclrtSetCurrentContext(before)
+
+
+class Device(Owner):
+    """A device, current in the thread that opens it.
+
+    Parameters
+    ----------
+    number : int
+        Index among the visible devices.
+
+    Attributes
+    ----------
+    id : int
+
+    Notes
+    -----
+    The first device of a process loads the library (:func:`cann_mla.load`) and calls ``aclInit``. Another thread
+    calls :meth:`use` before it works with the device. Closing the last :class:`Device` of a number waits for its
+    streams and closes every object that is left on it, then gives the device back.
+    """
+
+    __slots__ = ("_state",)
+    _closed_hint = "open the device again with cann_mla.Device"
+
+    def __init__(self, number: int = 0) -> None:
+        library = load()
+        library.initialise()
+        library.check(library.aclrtSetDevice(number), "aclrtSetDevice", f"open device {number}")
+        context = current_context(library)
+        with _lock:
+            state = _states.setdefault(number, DeviceState(library, number, context))
+            state.context = context
+            state.users += 1
+        self._state = state
+        self._handle = context
+
+    @property
+    def id(self) -> int:
+        """Number of the device."""
+        return self._state.id
+
+    def __repr__(self) -> str:
+        return f"<Device {self._state.id}{' (closed)' if self.closed else ''}>"
+
+    @staticmethod
+    def count() -> int:
+        """How many devices there are."""
+        library = load()
+        library.initialise()
+        count = abi().ffi.new("uint32_t *")
+        library.check(library.aclrtGetDeviceCount(count), "aclrtGetDeviceCount", "count devices")
+        return int(count[0])
+
+    def use(self) -> None:
+        """Make the device current in the calling thread."""
+        library = self._state.library
+        status = library.aclrtSetCurrentContext(self.handle)
+        library.check(status, "aclrtSetCurrentContext", f"use device {self.id}")
+
+    def synchronize(self) -> None:
+        """Wait for everything queued on the device.
+
+        Raises
+        ------
+        CannError
+            With the fault of a kernel, if one failed.
+        """
+        library = self._state.library
+        waits = [Wait(stream) for stream in list(self._state.streams)]
+        with on_context(library, self.handle):
+            if status := library.aclrtSynchronizeDevice():
+                launches = [name for wait in waits for name in wait.launches]
+                error = failure(library, "aclrtSynchronizeDevice", "synchronize", status, launches=launches)
+                for wait in waits:
+                    wait.failed()
+                raise error
+        for wait in waits:
+            wait.passed()
+
+    def memory(self) -> tuple[int, int]:
+        """Free and total device memory in bytes."""
+        library, ffi = self._state.library, abi().ffi
+        free, total = ffi.new("size_t *"), ffi.new("size_t *")
+        with on_context(library, self.handle):
+            status = library.aclrtGetMemInfo(abi().lib.ACL_HBM_MEM, free, total)
+            library.check(status, "aclrtGetMemInfo", "ask for free memory")
+        return int(free[0]), int(total[0])
+
+    def _release(self, handle: Any) -> None:
+        state = self._state
+        with _lock:
+            state.users -= 1
+            last = state.users == 0
+        library = state.library
+        if last:
+            with on_context(library, handle):
+                for child in sorted(state.children, key=lambda child: child.teardown_rank):
+                    child.close()
+            with _lock:
+                _states.pop(state.id, None)
+            state.context = None
+        library.check(library.aclrtResetDevice(state.id), "aclrtResetDevice", f"close device {state.id}")
+
+
+class Context(Owner):
+    """A context of its own on a device, current in the thread that makes it.
+
+    Parameters
+    ----------
+    device : Device or int, optional
+        Default: the current device.
+
+    Notes
+    -----
+    A device has a default context already; most programs need no other.
+    """
+
+    __slots__ = ("_state",)
+
+    def __init__(self, device: Device | int | None = None) -> None:
+        state = state_of(device)
+        library = state.library
+        made = abi().ffi.new("aclrtContext *")
+        library.check(library.aclrtCreateContext(made, state.id), "aclrtCreateContext", "make a context")
+        self._state = state
+        self._handle = made[0]
+        state.children.add(self)
+
+    @property
+    def device(self) -> int:
+        """Number of the device."""
+        return self._state.id
+
+    def use(self) -> None:
+        """Make the context current in the calling thread."""
+        library = self._state.library
+        library.check(library.aclrtSetCurrentContext(self.handle), "aclrtSetCurrentContext", "use a context")
+
+    def _release(self, handle: Any) -> None:
+        library = self._state.library
+        library.check(library.aclrtDestroyContext(handle), "aclrtDestroyContext", "close a context")
+        if current_context(library) is None and self._state.context is not None:
+            library.aclrtSetCurrentContext(self._state.context)  # leave the thread with a usable device

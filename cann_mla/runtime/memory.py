@@ -1,0 +1,296 @@
+"""Device memory and pinned host memory."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+import numpy as np
+import numpy.typing as npt
+
+from cann_mla.binding import abi
+from cann_mla.runtime.device import Device, DeviceState, on_context, state_of
+from cann_mla.runtime.owner import Owner
+
+if TYPE_CHECKING:
+    from cann_mla.runtime.stream import Stream
+
+_OUT_OF_MEMORY = (200000, 207001, 207018)
+_CONTIGUOUS_ADVICE = (
+    "make it contiguous with numpy.ascontiguousarray, or use Tensor.from_numpy, which takes any strides"
+)
+
+
+class _Allocation:
+    """Device memory that was given up while streams were busy: freed when the last of them lets go."""
+
+    __slots__ = ("_address", "_state")
+
+    def __init__(self, state: DeviceState, address: Any) -> None:
+        self._state = state
+        self._address = address
+
+    def __del__(self) -> None:
+        if not sys.is_finalizing():
+            _free(self._state, self._address)
+
+
+def _free(state: DeviceState, address: Any) -> None:
+    if state.context is None:  # the device was given back, and its memory with it
+        return
+    library = state.library
+    with on_context(library, state.context):
+        library.check(library.aclrtFree(address), "aclrtFree", "free device memory")
+
+
+def _give_up(state: DeviceState, address: Any) -> None:
+    """Free device memory, now or when the device's busy streams have passed what is queued."""
+    busy = [stream for stream in list(state.streams) if stream.busy and not stream.closed]
+    if not busy:
+        _free(state, address)
+        return
+    allocation = _Allocation(state, address)
+    for stream in busy:
+        stream.keep(allocation)
+
+
+def _reclaim(state: DeviceState, *, wait: bool) -> None:
+    for stream in list(state.streams):
+        if not stream.closed and (stream._kept or stream._sealed):
+            with on_context(state.library, stream._context):
+                stream.reclaim(wait=wait)
+
+
+class DeviceMemory(Owner):
+    """Memory on a device.
+
+    Parameters
+    ----------
+    nbytes : int
+        At least 1. CANN aligns the start to 64 bytes.
+    device : Device or int, optional
+        Default: the current device.
+    policy : str
+        Name of an ``aclrtMemMallocPolicy`` without its prefix.
+
+    Attributes
+    ----------
+    nbytes : int
+    address : int
+        Address on the device; a host cannot read there.
+
+    Notes
+    -----
+    ``close()`` frees the memory at once if the device's streams are idle, else when they have passed the work that
+    was queued at that moment; it never waits. The content is undefined until written.
+    """
+
+    __slots__ = ("_state", "address", "nbytes")
+    teardown_rank = 3
+
+    def __init__(self, nbytes: int, *, device: Device | int | None = None, policy: str = "HUGE_FIRST") -> None:
+        if nbytes < 1:
+            raise ValueError(f"nbytes is {nbytes}; device memory has at least 1 byte (an empty tensor needs none)")
+        ffi = abi().ffi
+        code = getattr(abi().lib, f"ACL_MEM_MALLOC_{policy}", None)
+        if code is None:
+            raise ValueError(f"policy {policy!r} is unknown; give the end of an ACL_MEM_MALLOC_ name, as HUGE_FIRST")
+        state = state_of(device)
+        library = state.library
+        pointer = ffi.new("void **")
+        with on_context(library, state.context if device is not None else None):
+            _reclaim(state, wait=False)
+            status = library.aclrtMalloc(pointer, nbytes, code)
+            if status in _OUT_OF_MEMORY:
+                _reclaim(state, wait=True)
+                status = library.aclrtMalloc(pointer, nbytes, code)
+            library.check(status, "aclrtMalloc", f"allocate {nbytes} bytes on device {state.id}")
+        self._state = state
+        self.nbytes = nbytes
+        self._handle = pointer[0]
+        self.address = int(ffi.cast("uintptr_t", pointer[0]))
+        state.children.add(self)
+
+    @property
+    def device(self) -> int:
+        """Number of the device."""
+        return self._state.id
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else f"{self.address:#x}"
+        return f"<DeviceMemory {self.nbytes} bytes on device {self._state.id}, {state}>"
+
+    def fill(self, byte: int, *, stream: Stream | None = None) -> None:
+        """Set every byte, on a stream if one is given."""
+        library = self._state.library
+        if stream is None:
+            status = library.aclrtMemset(self.handle, self.nbytes, byte, self.nbytes)
+            library.check(status, "aclrtMemset", "fill")
+        else:
+            _check_stream(stream, self)
+            status = library.aclrtMemsetAsync(self.handle, self.nbytes, byte, self.nbytes, stream.handle)
+            library.check(status, "aclrtMemsetAsync", "fill")
+            stream._launches.append("aclrtMemsetAsync")
+
+    def write(self, source: npt.NDArray[Any] | HostMemory, offset: int = 0, *, stream: Stream | None = None) -> None:
+        """Copy from the host.
+
+        Parameters
+        ----------
+        source : array or HostMemory
+            A C-contiguous array of any type, or pinned memory.
+        offset : int
+            First byte to write.
+        stream : Stream, optional
+            Queue the copy there. Only a copy from pinned memory then returns before it is done; the source is
+            kept alive, and must not change, until the stream has passed it.
+
+        Raises
+        ------
+        ValueError
+            If the source is not contiguous or does not fit.
+        """
+        pointer, nbytes = _host_range(source, writable=False)
+        self._copy(self._at(offset, nbytes), nbytes, pointer, nbytes, "ACL_MEMCPY_HOST_TO_DEVICE", stream, source)
+
+    def read(self, target: npt.NDArray[Any] | HostMemory, offset: int = 0, *, stream: Stream | None = None) -> None:
+        """Copy to the host: into a C-contiguous, writable array, or pinned memory. Rules as for :meth:`write`.
+
+        Without a stream the copy does not wait for work queued on streams: synchronise first.
+        """
+        pointer, nbytes = _host_range(target, writable=True)
+        self._copy(pointer, nbytes, self._at(offset, nbytes), nbytes, "ACL_MEMCPY_DEVICE_TO_HOST", stream, target)
+
+    def copy_from(self, source: DeviceMemory, *, stream: Stream | None = None) -> None:
+        """Copy all of another device memory to the start of this one."""
+        kind = "ACL_MEMCPY_DEVICE_TO_DEVICE"
+        self._copy(self._at(0, source.nbytes), self.nbytes, source.handle, source.nbytes, kind, stream, None)
+
+    def _at(self, offset: int, nbytes: int) -> Any:
+        if offset < 0 or offset + nbytes > self.nbytes:
+            raise ValueError(f"{nbytes} bytes at offset {offset} do not fit into device memory of {self.nbytes} bytes")
+        return abi().ffi.cast("char *", self.handle) + offset
+
+    def _copy(self, to: Any, room: int, source: Any, nbytes: int, kind: str, stream: Stream | None, keep: Any) -> None:
+        library = self._state.library
+        code = getattr(abi().lib, kind)
+        if nbytes == 0:
+            return
+        if stream is None:
+            status = library.aclrtMemcpy(to, room, source, nbytes, code)
+            library.check(status, "aclrtMemcpy", "copy")
+            return
+        _check_stream(stream, self)
+        status = library.aclrtMemcpyAsync(to, room, source, nbytes, code, stream.handle)
+        library.check(status, "aclrtMemcpyAsync", "copy")
+        stream._launches.append("aclrtMemcpyAsync")
+        stream.keep(keep)
+
+    def _release(self, handle: Any) -> None:
+        _give_up(self._state, handle)
+
+
+def _check_stream(stream: Stream, memory: DeviceMemory) -> None:
+    if stream.device != memory.device:
+        raise ValueError(
+            f"the stream is on device {stream.device} and the memory on device {memory.device}; "
+            "use a stream of the memory's device"
+        )
+
+
+def _host_range(thing: npt.NDArray[Any] | HostMemory, *, writable: bool) -> tuple[Any, int]:
+    """Address and size of host memory."""
+    ffi = abi().ffi
+    if isinstance(thing, HostMemory):
+        return thing.handle, thing.nbytes
+    if not thing.flags.c_contiguous:
+        raise ValueError(f"the array of shape {thing.shape} has strides {thing.strides}: {_CONTIGUOUS_ADVICE}")
+    if writable and not thing.flags.writeable:
+        raise ValueError("the array to read into is read-only; give a writable one")
+    return ffi.cast("void *", thing.ctypes.data), thing.nbytes
+
+
+class _Exported:
+    """Pinned memory as NumPy sees it; keeps the owner alive as long as an array does."""
+
+    def __init__(self, owner: HostMemory, address: int) -> None:
+        self._owner = owner
+        self.__array_interface__ = {"data": (address, False), "shape": (owner.nbytes,), "typestr": "|u1", "version": 3}
+
+
+class HostMemory(Owner):
+    """Pinned host memory: the only kind that asynchronous copies really overlap with.
+
+    Parameters
+    ----------
+    nbytes : int
+        At least 1.
+    device : Device or int, optional
+        Default: the current device.
+
+    Notes
+    -----
+    The content is undefined until written. ``close()`` raises BufferError while arrays made by :meth:`array` are
+    alive, because they would point into freed memory; it waits for streams that may still copy.
+    """
+
+    __slots__ = ("_state", "_views", "nbytes")
+    teardown_rank = 4
+
+    def __init__(self, nbytes: int, *, device: Device | int | None = None) -> None:
+        if nbytes < 1:
+            raise ValueError(f"nbytes is {nbytes}; pinned memory has at least 1 byte")
+        ffi = abi().ffi
+        state = state_of(device)
+        library = state.library
+        pointer = ffi.new("void **")
+        with on_context(library, state.context if device is not None else None):
+            status = library.aclrtMallocHost(pointer, nbytes)
+            library.check(status, "aclrtMallocHost", f"allocate {nbytes} bytes of pinned memory")
+        self._state = state
+        self._views: WeakSet[_Exported] = WeakSet()
+        self.nbytes = nbytes
+        self._handle = pointer[0]
+        state.children.add(self)
+
+    @property
+    def device(self) -> int:
+        """Number of the device."""
+        return self._state.id
+
+    def array(self, dtype: npt.DTypeLike = np.uint8, shape: tuple[int, ...] | None = None) -> npt.NDArray[Any]:
+        """The memory as a NumPy array, without a copy. The array keeps this object alive.
+
+        Parameters
+        ----------
+        dtype : dtype
+        shape : tuple of int, optional
+            Default: one dimension over the whole memory.
+        """
+        exported = _Exported(self, int(abi().ffi.cast("uintptr_t", self.handle)))
+        self._views.add(exported)
+        element = np.dtype(dtype)
+        whole = np.asarray(exported)[: self.nbytes // element.itemsize * element.itemsize].view(element)
+        return whole if shape is None else whole[: int(np.prod(shape))].reshape(shape)
+
+    def close(self) -> None:
+        """Free the memory.
+
+        Raises
+        ------
+        BufferError
+            If arrays over it are alive.
+        """
+        alive = 0 if self.closed else len(self._views)
+        if alive:
+            raise BufferError(f"{alive} NumPy arrays still look at this pinned memory; drop them before closing it")
+        super().close()
+
+    def _release(self, handle: Any) -> None:
+        state = self._state
+        library = state.library
+        for stream in list(state.streams):
+            if stream.busy and not stream.closed:
+                stream.synchronize()
+        library.check(library.aclrtFreeHost(handle), "aclrtFreeHost", "free pinned memory")
