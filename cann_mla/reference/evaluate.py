@@ -32,6 +32,8 @@ FAMILIES: dict[str, str] = {
     "aclnnMlaProlog": "cann_mla.reference.mla_prolog_versions:evaluate",
     "aclnnMlaPrologV2WeightNz": "cann_mla.reference.mla_prolog_versions:evaluate",
     "aclnnMlaPrologV3WeightNz": "cann_mla.reference.mla_prolog_versions:evaluate",
+    "mla_prolog": "cann_mla.reference.mla_prolog_quant:evaluate",
+    "mla_prolog_quant": "cann_mla.reference.mla_prolog_quant:evaluate",
 }
 
 

@@ -36,7 +36,7 @@ from cann_mla.reference.mla_prolog_steps import (
     rotate_query,
 )
 from cann_mla.reference.rms_norm import rms_norm
-from cann_mla.reference.rope import rotate_interleaved
+from cann_mla.reference.rope import INTERLEAVE_HALF, rotate
 from cann_mla.reference.rounding import widen
 
 # Blocks keep memory bounded, and the data of a step in the caches of the processor.
@@ -160,11 +160,7 @@ def _writable_caches(o: Operands, modes: Modes) -> tuple[Array, Array]:
     """Copies to write to; of BF16 caches, in float64 where nothing is to be rounded."""
 
     def copy(cache: Array) -> Array:
-        return (
-            widen(cache, np.float64)
-            if modes.exact and dtype(cache.dtype) is BF16
-            else np.array(cache, order="C")
-        )
+        return widen(cache, np.float64) if modes.exact and dtype(cache.dtype) is BF16 else np.array(cache, order="C")
 
     return copy(o.kv_cache), copy(o.kr_cache)
 
@@ -257,10 +253,8 @@ class _TokenBlock:
         k = project_tokens(self.x, self.x_scale, o.weight_dkv_kr, o.dequant_scale_w_dkv_kr, modes)
         split = o.rmsnorm_gamma_ckv.shape[0]
         normed = rms_norm(k[:, :split], o.rmsnorm_gamma_ckv, o.rmsnorm_epsilon_ckv, o.kc_scale)
-        rotated = rotate_interleaved(k[:, split:], self.cos, self.sin)
-        kv_rows, kr_rows = key_rows(
-            normed, rotated, o.quant_scale_ckv, o.quant_scale_ckr, o.k_nope_clip_alpha, modes
-        )
+        rotated = rotate(k[:, split:], self.cos, self.sin, INTERLEAVE_HALF)
+        kv_rows, kr_rows = key_rows(normed, rotated, o.quant_scale_ckv, o.quant_scale_ckr, o.k_nope_clip_alpha, modes)
         self._scatter(kv_cache, rows, kv_rows, o.kv_cache)
         if kr_rows is not None:
             self._scatter(kr_cache, rows, kr_rows, o.kr_cache)

@@ -20,7 +20,7 @@ from cann_mla.reference.quantisation import (
     quantise_static,
     quantise_tiles,
 )
-from cann_mla.reference.rope import rotate_interleaved
+from cann_mla.reference.rope import INTERLEAVE_HALF, rotate
 from cann_mla.reference.rounding import through_bfloat16, to_bfloat16
 from cann_mla.reference.settings import is_950
 
@@ -109,7 +109,7 @@ def rotate_query(
     With a quantised query its scores must be multiplied by ``scale / quantScaleCkv`` afterwards; the rotated
     part, which is not quantised, is divided by it beforehand.
     """
-    rotated = rotate_interleaved(q_r, cos[:, None], sin[:, None])
+    rotated = rotate(q_r, cos[:, None], sin[:, None], INTERLEAVE_HALF)
     if scale is None:
         return modes.stored(rotated)
     ckv = modes.needed(quant_scale_ckv, "quant_scale_ckv").reshape(-1)[0].astype(modes.compute)

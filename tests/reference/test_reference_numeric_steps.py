@@ -7,7 +7,7 @@ import pytest
 from cann_mla.dtypes import FLOAT8_E4M3FN, FLOAT8_E8M0
 from cann_mla.reference.matmul import product, scale_mx_columns, scale_mx_rows
 from cann_mla.reference.rms_norm import rms_norm
-from cann_mla.reference.rope import rotate_interleaved
+from cann_mla.reference.rope import INTERLEAVE_HALF, rotate
 
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 
@@ -38,22 +38,22 @@ def test_rms_norm_keeps_its_input() -> None:
 def test_rotation_takes_pairs_apart() -> None:
     v = np.arange(8, dtype=np.float32)
     one, zero = np.ones(8, np.float32), np.zeros(8, np.float32)
-    assert rotate_interleaved(v, one, zero).tolist() == [0, 2, 4, 6, 1, 3, 5, 7]
-    assert rotate_interleaved(v, zero, one).tolist() == [-1, -3, -5, -7, 0, 2, 4, 6]
+    assert rotate(v, one, zero, INTERLEAVE_HALF).tolist() == [0, 2, 4, 6, 1, 3, 5, 7]
+    assert rotate(v, zero, one, INTERLEAVE_HALF).tolist() == [-1, -3, -5, -7, 0, 2, 4, 6]
 
 
 def test_rotation_uses_both_halves_of_the_tables() -> None:
     v = np.array([1, 10, 2, 20], np.float32)
     cos, sin = np.array([1, 2, 3, 4], np.float32), np.array([5, 6, 7, 8], np.float32)
     # even (1, 2), odd (10, 20): 1*1 - 10*5, 2*2 - 20*6, 10*3 + 1*7, 20*4 + 2*8
-    assert rotate_interleaved(v, cos, sin).tolist() == [-49, -116, 37, 96]
+    assert rotate(v, cos, sin, INTERLEAVE_HALF).tolist() == [-49, -116, 37, 96]
 
 
 def test_rotation_keeps_lengths_of_pairs() -> None:
     angle = np.linspace(0, 3, 32)
     cos, sin = np.tile(np.cos(angle), 2), np.tile(np.sin(angle), 2)
     v = np.random.default_rng(1).standard_normal(64)
-    out = rotate_interleaved(v, cos, sin)
+    out = rotate(v, cos, sin, INTERLEAVE_HALF)
     np.testing.assert_allclose(np.hypot(out[:32], out[32:]), np.hypot(v[0::2], v[1::2]), rtol=1e-12)
 
 
