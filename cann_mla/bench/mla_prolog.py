@@ -130,7 +130,7 @@ def _simulator(case: Case) -> tuple[Callable[[], object], Callable[[], None]]:
 
     roles = roles_of(case.op)
     arrays = make_operands(case, is_output=roles.is_output)
-    prepared = Session("sim").prepare(case, arrays, roles)
+    prepared = Session("sim").prepare(case, arrays, roles, repeatable=True)
     return prepared.run, prepared.close
 
 

@@ -35,7 +35,7 @@ def open_library(via: str) -> Any:
         library = load(via)
     except (LibraryNotFoundError, ValueError, ImportError) as error:
         raise NotHereError(str(error)) from error
-    Device(0).use()
+    _devices.append(Device(0))  # it stays open as long as cases may come
     return library
 
 
@@ -57,6 +57,7 @@ def select_product(library: Any, soc: str | None) -> None:
         raise NotHereError(f"the case is for {soc}, the device is {chip or 'unknown'}")
 
 
+_devices: list[Any] = []
 _current_soc: list[str] = []
 
 

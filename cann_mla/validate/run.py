@@ -110,8 +110,8 @@ class Session:
         outcome.status = 0
         return outcome
 
-    def prepare(self, case: Case, arrays: Mapping[str, Array], roles: Roles) -> Prepared:
-        """Put the operands on the device and do phase one.
+    def prepare(self, case: Case, arrays: Mapping[str, Array], roles: Roles, *, repeatable: bool = False) -> Prepared:
+        """Put the operands on the device and do phase one; a repeatable plan may run many times.
 
         Raises
         ------
@@ -121,14 +121,16 @@ class Session:
         if not self.library.has(case.op):
             raise NotHereError(f"the loaded library has no {case.op}")
         select_product(self.library, case.soc)
-        return Prepared(self, case, arrays, roles)
+        return Prepared(self, case, arrays, roles, repeatable)
 
 
 class Prepared:
     """A case after phase one: its plan and its operands on the device."""
 
-    def __init__(self, session: Session, case: Case, arrays: Mapping[str, Array], roles: Roles) -> None:
-        self.session, self.case, self.roles = session, case, roles
+    def __init__(
+        self, session: Session, case: Case, arrays: Mapping[str, Array], roles: Roles, repeatable: bool
+    ) -> None:
+        self.session, self.case, self.roles, self.repeatable = session, case, roles, repeatable
         self.tensors: dict[str, Any] = {}
         self._owned: list[Any] = []
         self.plan: Any = None
@@ -197,16 +199,17 @@ class Prepared:
             )
 
     def _phase_one(self) -> Any:
-        from cann_mla.operator import operator
+        from cann_mla.two_phase import operator
 
         case = self.case
         phase_one = self.session.library.prototypes.signature(f"{case.op}GetWorkspaceSize")
-        arguments = {
+        arguments: dict[str, Any] = {p.name: None for p in phase_one.operands}
+        arguments |= {
             name: self._attribute(value) for name, value in complete_attrs(case.op, phase_one, case.attrs).items()
         }
         for name, operand in case.tensors.items():
             arguments[name] = self._operand(name, operand)
-        return operator(case.op).prepare(**arguments)
+        return operator(case.op).prepare(repeatable=self.repeatable, **arguments)
 
     def _operand(self, name: str, operand: TensorSpec | list[TensorSpec] | None) -> Any:
         from cann_mla.tensor import TensorList

@@ -1,0 +1,251 @@
+"""``cann-mla verify`` and ``run``: verdicts, result lines and exit statuses, on the simulator and the reference."""
+
+import copy
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cann_mla.cli import main
+
+VECTORS = Path(__file__).parent.parent / "data" / "attention"
+T, HE, HCQ, N, D = 4, 1024, 1536, 2, 128
+NZ = {"dtype": "BF16", "format": "FRACTAL_NZ"}
+PROLOG = {
+    "id": "prolog",
+    "op": "aclnnMlaPrologV3WeightNz",
+    "soc": "Ascend910B",
+    "tensors": {
+        "tokenX": {"shape": [T, HE], "dtype": "BF16"},
+        "weightDq": {"shape": [HE, HCQ], **NZ, "data": {"dist": "normal", "std": 0.03}},
+        "weightUqQr": {"shape": [HCQ, N * (D + 64)], **NZ, "data": {"dist": "normal", "std": 0.03}},
+        "weightUk": {"shape": [N, D, 512], "dtype": "BF16", "data": {"dist": "normal", "std": 0.1}},
+        "weightDkvKr": {"shape": [HE, 576], **NZ, "data": {"dist": "normal", "std": 0.03}},
+        "rmsnormGammaCq": {"shape": [HCQ], "dtype": "BF16", "data": {"dist": "ones"}},
+        "rmsnormGammaCkv": {"shape": [512], "dtype": "BF16", "data": {"dist": "ones"}},
+        "ropeSin": {"shape": [T, 64], "dtype": "BF16"},
+        "ropeCos": {"shape": [T, 64], "dtype": "BF16"},
+        "kvCacheRef": {"shape": [2, 16, 1, 512], "dtype": "BF16"},
+        "krCacheRef": {"shape": [2, 16, 1, 64], "dtype": "BF16"},
+        "cacheIndexOptional": {"shape": [T], "dtype": "INT64", "data": {"dist": "permutation", "high": 32}},
+        "queryOut": {"shape": [T, N, 512], "dtype": "BF16"},
+        "queryRopeOut": {"shape": [T, N, 64], "dtype": "BF16"},
+    },
+    "expect": {"status": 0},
+}
+# 16 MiB, and for each of the 4 tokens two BF16 c_q, one BF16 latent row, FP32 heads and BF16 head parts
+WORKSPACE = 16777216 + 4 * (HCQ * 2 * 2 + 576 * 2 + N * (D + 64) * 4 + N * D * 2)
+
+
+def prolog(expect=None, *, tensors=None, attrs=None, **keys):
+    case = copy.deepcopy(PROLOG)
+    for name, change in (tensors or {}).items():
+        case["tensors"][name] = None if change is None else {**case["tensors"][name], **change}
+    case.update(attrs=attrs or {}, expect=expect or {"status": 0}, **keys)
+    return case
+
+
+def verify(tmp_path, cases, *options):
+    """Exit status and result lines."""
+    file, lines = tmp_path / "cases.json", tmp_path / "lines.jsonl"
+    file.write_text(json.dumps({"cases": cases}))
+    status = main(["verify", str(file), "--json", str(lines), *options])
+    return status, [json.loads(line) for line in lines.read_text().splitlines()]
+
+
+def sim(tmp_path, cases, *options):
+    return verify(tmp_path, cases, "--via", "sim", "--status-only", *options)
+
+
+def test_statuses_as_expected(tmp_path):
+    cases = [
+        prolog({"status": 0, "phase": 1}, id="legal", workspace=WORKSPACE),
+        prolog({"status": -1, "phase": 1}, id="mode", attrs={"weightQuantMode": 3}),
+        prolog({"status": 161001}, id="null", tensors={"ropeSin": None}),
+        prolog({"status": 161002}, id="dtype", tensors={"tokenX": {"dtype": "FP16"}}),
+        prolog({"status": 561002}, id="shape", tensors={"ropeCos": {"shape": [T, 32]}}),
+        prolog({"status": "reject"}, id="reject", attrs={"tileSize": 64}),
+        prolog({"status": "any"}, id="any", attrs={"tileSize": 64}),
+    ]
+    status, lines = sim(tmp_path, cases)
+    assert [(line["id"], line["verdict"]) for line in lines] == [(case["id"], "pass") for case in cases]
+    assert [line["status"] for line in lines] == [0, -1, 161001, 161002, 561002, 561002, 561002]
+    assert [line["phase"] for line in lines] == [None, 1, 1, 1, 1, 1, 1]
+    assert lines[0]["workspace"] == WORKSPACE
+    assert status == 0
+
+
+def test_a_result_line_has_every_key(tmp_path):
+    _, (line,) = sim(tmp_path, [prolog()])
+    assert set(line) == {
+        "id", "op", "soc", "verdict", "status", "phase", "expected", "workspace", "message", "standard", "outputs",
+        "seconds", "via", "golden",
+    }  # fmt: skip
+    assert (line["op"], line["soc"], line["via"]) == ("aclnnMlaPrologV3WeightNz", "Ascend910B", "sim")
+
+
+@pytest.mark.parametrize(
+    ("case", "word"),
+    [
+        (prolog({"status": 561002}), "status 0"),
+        (prolog({"status": 0}, attrs={"tileSize": 64}), "tileSize"),
+        (prolog({"status": "reject"}), "refusal"),
+        (prolog({"status": 561002, "phase": 2}, attrs={"tileSize": 64}), "phase 1"),
+        (prolog({"status": 0}, workspace=WORKSPACE + 32), "workspace"),
+    ],
+)
+def test_a_wrong_status_fails(tmp_path, case, word):
+    status, (line,) = sim(tmp_path, [case])
+    assert line["verdict"] == "fail"
+    assert word in line["message"]
+    assert status == 1
+
+
+def test_what_cannot_be_run_is_an_error_and_the_rest_goes_on(tmp_path, capsys):
+    cases = [
+        prolog(id="unknown key", colour=1),
+        prolog(id="unknown operator", op="aclnnNoSuchThing"),
+        {**prolog(id="unknown operand"), "tensors": {**PROLOG["tensors"], "tokenY": {"shape": [1], "dtype": "FP16"}}},
+        prolog(id="unknown attribute", attrs={"tileSizes": 128}),
+        prolog(id="good"),
+    ]
+    status, lines = sim(tmp_path, cases)
+    assert [line["verdict"] for line in lines] == ["error"] * 4 + ["pass"]
+    for line, word in zip(lines, ("'colour'", "aclnnNoSuchThing", "'tokenY'", "'tileSizes'"), strict=False):
+        assert word in line["message"]
+    assert status == 1
+    assert "'colour'" in capsys.readouterr().out
+
+
+def test_doubtful_rows_are_marked(tmp_path):
+    cases = [prolog(doubtful=True), prolog(note="doubtful: a guess"), prolog(note="sure")]
+    _, lines = sim(tmp_path, cases)
+    assert [line.get("doubtful", False) for line in lines] == [True, True, False]
+
+
+def test_filters(tmp_path):
+    cases = [prolog(id="a/1"), prolog(id="a/2", soc="Ascend950"), prolog(id="b/1")]
+    assert [line["id"] for line in sim(tmp_path, cases, "--soc", "Ascend950")[1]] == ["a/2"]
+    assert [line["id"] for line in sim(tmp_path, cases, "--id", "a/*")[1]] == ["a/1", "a/2"]
+
+
+def test_the_product_is_the_cases(tmp_path):
+    """weightQuantMode 5 exists on Ascend950 only: elsewhere -1 comes before anything else is looked at."""
+    cases = [
+        prolog({"status": -1}, id="a2", attrs={"weightQuantMode": 5}),
+        prolog({"status": 161002}, id="a5", soc="Ascend950", attrs={"weightQuantMode": 5}),
+        prolog({"status": -1}, id="a3", soc="Ascend910_93", attrs={"weightQuantMode": 5}),
+    ]
+    assert [line["verdict"] for line in sim(tmp_path, cases)[1]] == ["pass"] * 3
+
+
+def test_numbers_through_the_simulator(tmp_path, capsys):
+    status, (line,) = verify(tmp_path, [prolog(workspace=WORKSPACE)], "--via", "sim")
+    assert (status, line["verdict"], line["golden"]) == (0, "pass", "reference/device")
+    assert set(line["outputs"]) == {"queryOut", "queryRopeOut", "kvCacheRef", "krCacheRef"}
+    assert all(output["share_ok"] == 1.0 for output in line["outputs"].values())
+    assert line["standard"] == "mixed-tolerance/1"
+    table = capsys.readouterr().out
+    for word in ("queryOut", "4x2x512", "BF16", "mixed-tolerance/1", "pass"):
+        assert word in table
+
+
+def test_several_standards_side_by_side(tmp_path):
+    names = ("mixed-tolerance", "mere-mare", "atb-single:4096")
+    _, (line,) = verify(tmp_path, [prolog()], "--via", "sim", *[x for n in names for x in ("--standard", n)])
+    assert list(line["standards"]) == ["mixed-tolerance/1", "mere-mare/1", "atb-single/1"]
+
+
+def test_vectors_through_the_reference(tmp_path):
+    lines = tmp_path / "lines.jsonl"
+    status = main(["verify", str(VECTORS), "--id", "aclnn*", "--via", "reference", "--json", str(lines)])
+    records = [json.loads(line) for line in lines.read_text().splitlines()]
+    assert status == 0
+    assert len(records) > 5
+    assert all(record["verdict"] == "pass" and record["golden"].startswith("file/") for record in records)
+
+
+def test_a_wrong_number_fails(tmp_path):
+    """A vector whose expected file is changed in one element beyond the limit."""
+    source = next(VECTORS.glob("bnsd*.json"))
+    case = json.loads(source.read_text())
+    expected = dict(np.load(VECTORS / case["expected_npz"]))
+    expected["attentionOut"] = expected["attentionOut"].copy()
+    expected["attentionOut"].reshape(-1)[5] += 1
+    np.savez(tmp_path / "changed.npz", **expected)
+    case["expected_npz"] = "changed.npz"
+    case["inputs_npz"] = [str((VECTORS / name).resolve()) for name in case["inputs_npz"]]
+    status, (line,) = verify(tmp_path, [case], "--via", "reference")
+    assert (status, line["verdict"]) == (1, "fail")
+    assert "limit" in line["message"]
+    assert line["outputs"]["attentionOut"]["worst"] == [
+        int(i) for i in np.unravel_index(5, expected["attentionOut"].shape)
+    ]
+
+
+def test_the_reference_is_not_compared_with_itself(tmp_path):
+    status, (line,) = verify(tmp_path, [prolog()], "--via", "reference")
+    assert (status, line["verdict"]) == (0, "skip")
+    assert "itself" in line["message"]
+
+
+@pytest.mark.parametrize("arguments", [["nowhere.json"], ["aclnnNoSuchThing"], ["--standard", "tolerant"]])
+def test_what_is_not_there(arguments, capsys):
+    assert main(["verify", "--via", "reference", *arguments]) == 2
+    assert "cann-mla verify:" in capsys.readouterr().err
+
+
+def test_objects_that_are_no_cases_are_named(tmp_path, capsys):
+    (tmp_path / "index.json").write_text('{"vectors": []}')
+    assert main(["verify", str(tmp_path), "--via", "reference"]) == 0
+    assert "index.json" in capsys.readouterr().out
+
+
+def run_one(tmp_path, case, *options):
+    file = tmp_path / "case.json"
+    file.write_text(json.dumps(case))
+    return main(["run", str(file), *options])
+
+
+def test_run_writes_what_it_computed(tmp_path, capsys):
+    outputs = {}
+    for via in ("sim", "reference"):
+        assert run_one(tmp_path, prolog(), "--via", via, "--outputs", str(tmp_path / f"{via}.npz")) == 0
+        line = json.loads(capsys.readouterr().out)
+        assert (line["status"], line["via"], line["verdict"]) == (0, via, "pass")
+        outputs[via] = dict(np.load(tmp_path / f"{via}.npz"))
+    for arrays in outputs.values():
+        assert set(arrays) == {"queryOut", "queryRopeOut", "kvCacheRef", "krCacheRef"}
+        assert arrays["queryOut"].dtype == np.uint16
+        assert arrays["queryOut"].shape == (T, N, 512)
+    # rows that no token writes keep their zeros; each of the 4 tokens has a row of its own
+    rows = outputs["sim"]["kvCacheRef"].reshape(32, 512).any(axis=1)
+    assert rows.sum() == T
+
+
+def test_run_takes_inputs(tmp_path, capsys):
+    """Tokens of zeros: every product is zero, so the rotated query is too."""
+    np.savez(tmp_path / "in.npz", tokenX=np.zeros((T, HE), np.uint16), stranger=np.zeros(1))
+    output = str(tmp_path / "out.npz")
+    assert run_one(tmp_path, prolog(), "--via", "sim", "--inputs", str(tmp_path / "in.npz"), "--outputs", output) == 0
+    assert not (np.load(output)["queryRopeOut"] & 0x7FFF).any()  # zeros of either sign
+
+
+def test_run_ends_1_when_cann_refuses(tmp_path, capsys):
+    assert run_one(tmp_path, prolog(attrs={"tileSize": 64}), "--via", "sim") == 1
+    line = json.loads(capsys.readouterr().out)
+    assert (line["status"], line["phase"]) == (561002, 1)
+    assert "tileSize" in line["message"]
+
+
+def test_run_ends_2_when_it_cannot(tmp_path, capsys):
+    assert run_one(tmp_path, prolog(op="aclnnNoSuchThing"), "--via", "sim") == 2
+    assert json.loads(capsys.readouterr().out)["verdict"] == "error"
+    assert run_one(tmp_path, prolog(colour=1), "--via", "sim") == 2
+    assert "'colour'" in capsys.readouterr().err
+    file = tmp_path / "two.json"
+    file.write_text(json.dumps({"cases": [prolog(id="a"), prolog(id="b")]}))
+    assert main(["run", str(file)]) == 2
+    assert "--id" in capsys.readouterr().err
+    assert main(["run", str(file), "--id", "b", "--via", "reference"]) == 0
