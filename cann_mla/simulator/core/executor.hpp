@@ -5,8 +5,10 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
+#include "core/error.hpp"
 #include "core/handles.hpp"
 #include "core/objects.hpp"
 
@@ -49,6 +51,7 @@ class Executor : public Object {
     const char *api = "";
     uint64_t workspaceBytes = 0;
     Kernel kernel;  // empty: nothing to compute
+    std::optional<Rejection> refusal;  // what phase two answers instead of launching
     std::mutex mutex;  // guards what follows
     std::vector<Operand> operands;
     bool repeatable = false;

@@ -174,6 +174,7 @@ int32_t phaseTwo(const char *api, void *workspace, uint64_t workspaceSize, aclOp
         repeatable = object->repeatable;
     }
     if (!repeatable) retire(executor, Kind::Executor, {api, true});
+    if (object->refusal) return fail(api, *object->refusal);
     if (choice) {
         choice.stream->enqueue(api, [run = std::make_shared<Run>(object, workspace, workspaceSize,
                                                                  choice.stream->device())] { (*run)(); });

@@ -227,4 +227,10 @@ int32_t PhaseOne::accept(uint64_t workspaceBytes, Kernel kernel) {
 
 int32_t PhaseOne::acceptEmpty() { return accept(0, nullptr); }
 
+int32_t PhaseOne::acceptUntilPhaseTwo(const Rejection &rejection) {
+    if (int32_t status = accept(0, nullptr)) return status;
+    lookupAs<Executor>(*executor_, Kind::Executor)->refusal = rejection;
+    return ACL_SUCCESS;
+}
+
 }  // namespace sim

@@ -72,6 +72,8 @@ class PhaseOne {
     int32_t accept(uint64_t workspaceBytes, Kernel kernel);
     // Ends the call: an executor with workspace 0 whose phase two does nothing.
     int32_t acceptEmpty();
+    // Ends the call with 0 although phase two will refuse: operators whose tiling errors CANN drops in phase one.
+    int32_t acceptUntilPhaseTwo(const Rejection &rejection);
 
    private:
     const TensorDesc *add(const char *name, const aclTensor *tensor, Role role, View view);
