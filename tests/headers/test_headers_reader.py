@@ -119,7 +119,7 @@ def test_extern_c_blocks_and_comments() -> None:
 def test_a_reference_in_an_extern_c_block_is_the_pointer_it_is_in_the_abi() -> None:
     header = read('extern "C" { int f(uint64_t &size); } int g(uint64_t &size);')
     assert [s.prototype() for s in header.signatures] == ["int f(uint64_t *size)"]
-    assert [(i.what, i.name) for i in header.ignored] == [("C++ function (a C++ reference)", "g")]
+    assert [(i.what, i.name) for i in header.ignored] == [("C++ (a C++ reference)", "g")]
 
 
 def test_enums() -> None:
@@ -226,16 +226,24 @@ def test_cplusplus_that_c_cannot_use_is_listed() -> None:
     assert header.includes == ["vector"]
     assert [i.what for i in header.ignored] == [
         "C++ class",
-        "C++ type (it has member functions)",
+        "C++ (it has member functions)",
         "C++ function",
         "C++ template",
         "function body",
         "function body",
-        "C++ function (std::string is a C++ type)",
+        "C++ (std::string is a C++ type)",
         "C++ static_assert",
     ]
     assert header.constants == {"NO_ERROR": 0, "ERROR_INVALID_PARAM": 1}
     assert [d.name for d in header.declarations] == ["atb_Status", "atb_ErrorType"]
+
+
+def test_a_struct_with_a_constructor_is_of_no_use_to_c() -> None:
+    header = read(
+        'extern "C" { typedef struct dim3 { int x; constexpr dim3(int a = 1) : x(a) {} } dim3; int f(int a); }'
+    )
+    assert [(i.what, i.name) for i in header.ignored] == [("C++ (it has member functions)", "dim3")]
+    assert [s.name for s in header.signatures] == ["f"]
 
 
 def test_a_prototype_in_extern_c_within_a_namespace_is_read() -> None:
