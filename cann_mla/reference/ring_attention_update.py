@@ -13,6 +13,7 @@ Source: aclnnRingAttentionUpdateV2; CANN's kernel for the order of operations an
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -87,7 +88,7 @@ def ring_attention_update(
     for attn, stats in _parts(
         attention, (*statistics, *result[1:]), actual_seq_qlen, input_layout, input_softmax_layout
     ):
-        rows = max(1, _CHUNK_ELEMENTS // max(1, attn[0][0].size))
+        rows = max(1, _CHUNK_ELEMENTS // max(1, math.prod(attn[0].shape[1:])))
         for start in range(0, attn[0].shape[0], rows):
             chunk = slice(start, start + rows)
             _merge([a[chunk] for a in attn], [s[chunk] for s in stats], np.dtype(work))
