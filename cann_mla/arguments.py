@@ -75,7 +75,7 @@ def convert(signature: Signature, arguments: Mapping[str, Any], keep: dict[str, 
     required = [p.name for p in parameters.values() if not p.optional]
     if missing := [name for name in required if name not in arguments]:
         raise TypeError(
-            f"{operator} misses {', '.join(missing)}; only the optional ones may be left out (for a null pointer pass None)"
+            f"{operator} misses {', '.join(missing)}; only optional ones may be left out (pass None for a null pointer)"
         )
     converted = {}
     for name, value in arguments.items():
@@ -110,7 +110,8 @@ def _object(name: str, wanted: type[Owner], value: Any, keep: dict[str, Owner]) 
     if isinstance(value, wanted):
         return value.handle
     if wanted in _SEQUENCES and isinstance(value, Sequence | np.ndarray) and not isinstance(value, str | bytes):
-        made = wanted(value)  # type: ignore[call-arg]
+        make: Any = wanted
+        made: Owner = make(value)
         keep[name] = made
         return made.handle
     advice = {

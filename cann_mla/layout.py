@@ -148,19 +148,19 @@ class Layout:
 
     def unpack(self, memory: Bytes) -> npt.NDArray[Any]:
         """The view's elements out of its memory, as a new row-major array in NumPy's form of the type."""
-        if self.dtype.is_4bit:
-            flat = unpack_4bit(memory, self.dtype, (self.extent,))
-        else:
-            flat = memory.view(self.dtype.numpy)
+        packed = self.dtype.is_4bit
+        flat = unpack_4bit(memory, self.dtype, (self.extent,)) if packed else memory.view(self.dtype.numpy)
         if self.blocked:
             return nz_unpack(flat, self.shape)
-        return self._view(flat).copy()
+        dense: npt.NDArray[Any] = self._view(flat).copy()
+        return dense
 
     def _view(self, flat: npt.NDArray[Any]) -> npt.NDArray[Any]:
         if self.numel == 0:
             return np.zeros(self.shape, flat.dtype)
         steps = tuple(step * flat.itemsize for step in self.element_strides)
-        return np.lib.stride_tricks.as_strided(flat[self.offset :], self.shape, steps)
+        view: npt.NDArray[Any] = np.lib.stride_tricks.as_strided(flat[self.offset :], self.shape, steps)
+        return view
 
 
 def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:

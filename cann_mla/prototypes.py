@@ -139,8 +139,8 @@ class Prototypes:
         """A Python callable for a symbol at an address; with `apart`, one that leaves the compiled binding alone."""
         lib, ffi = abi().lib, abi().ffi
         compiled = _compiled().get(symbol)
-        own_prototype = symbol in self._signatures or (self._folders or self._version) and symbol.startswith(_OPERATORS)
-        if own_prototype or compiled is None:
+        may_differ = symbol.startswith(_OPERATORS) and bool(self._folders or self._version)
+        if may_differ or symbol in self._signatures or compiled is None:
             pointer = self.pointer_type(self.signature(symbol))
             if apart or compiled is None or pointer != ffi.typeof(getattr(lib, symbol)):
                 bound: Callable[..., Any] = ffi.cast(pointer, address)

@@ -100,7 +100,7 @@ class Operator:
         cells = self._cells.pop() if self._cells else self._new_cells()
         row = self._template + cells
         index = self._index
-        owned = None
+        owned: dict[str, Owner] | None = None
         try:
             for name, value in arguments.items():
                 kind = type(value)
@@ -340,7 +340,7 @@ class Plan(Owner):
         for parameter in self.operator.signature.operands:
             if parameter.pointee not in ("aclTensor", "aclTensorList"):
                 continue
-            value = (self._owned or {}).get(parameter.name) or self._arguments.get(parameter.name)
+            value: Any = (self._owned or {}).get(parameter.name) or self._arguments.get(parameter.name)
             if parameter.name == name:
                 if value is None:
                     raise ValueError(f"{name} was null in phase one; only operands that were given can be changed")

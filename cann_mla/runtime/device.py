@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from threading import Lock
 from typing import Any
 from weakref import WeakSet
@@ -11,6 +9,7 @@ from weakref import WeakSet
 from cann_mla.binding import abi
 from cann_mla.errors import failure
 from cann_mla.libraries import Library, load
+from cann_mla.runtime.current import current_context, on_context
 from cann_mla.runtime.owner import Owner
 from cann_mla.runtime.pending import PendingWork, Wait
 
@@ -55,13 +54,6 @@ def several_devices() -> bool:
     return len(_states) > 1
 
 
-def current_context(library: Library) -> Any:
-    """The calling thread's context, or None."""
-    ffi = abi().ffi
-    context = ffi.new("aclrtContext *")
-    return None if library.aclrtGetCurrentContext(context) or context[0] == ffi.NULL else context[0]
-
-
 def current_state() -> DeviceState:
     """State of the device that is current in this thread."""
     library = load()
@@ -97,21 +89,6 @@ def current_device() -> int:
         If there is none.
     """
     return current_state().id
-
-
-@contextmanager
-def on_context(library: Library, context: Any) -> Iterator[None]:
-    """Make a context current for a block, in the calling thread only."""
-    before = current_context(library)
-    if context is None or before == context:
-        yield
-        return
-    library.check(library.aclrtSetCurrentContext(context), "aclrtSetCurrentContext", "switch device")
-    try:
-        yield
-    finally:
-        if before is not None:
-            library.aclrtSetCurrentContext(before)
 
 
 class Device(Owner):

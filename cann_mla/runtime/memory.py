@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from cann_mla.binding import abi
-from cann_mla.runtime.device import Device, DeviceState, on_context, state_of
+from cann_mla.runtime.current import on_context
+from cann_mla.runtime.device import Device, DeviceState, state_of
 from cann_mla.runtime.owner import Owner
 
 if TYPE_CHECKING:
@@ -23,43 +24,41 @@ _CONTIGUOUS_ADVICE = (
 
 
 class _Allocation:
-    """Device memory that was given up while streams were busy: freed when the last of them lets go."""
+    """Memory that was given up while streams were busy: freed when the last of them lets go."""
 
-    __slots__ = ("_address", "_state")
+    __slots__ = ("_address", "_api", "_state")
 
-    def __init__(self, state: DeviceState, address: Any) -> None:
+    def __init__(self, state: DeviceState, address: Any, api: str) -> None:
         self._state = state
         self._address = address
+        self._api = api
 
     def __del__(self) -> None:
         if not sys.is_finalizing():
-            _free(self._state, self._address)
+            _free(self._state, self._address, self._api)
 
 
-def _free(state: DeviceState, address: Any) -> None:
+def _free(state: DeviceState, address: Any, api: str) -> None:
     if state.context is None:  # the device was given back, and its memory with it
         return
-    library = state.library
-    with on_context(library, state.context):
-        library.check(library.aclrtFree(address), "aclrtFree", "free device memory")
+    with on_context(state.library, state.context):
+        state.library.check(getattr(state.library, api)(address), api, "free memory")
 
 
-def _give_up(state: DeviceState, address: Any) -> None:
-    """Free device memory, now or when the device's busy streams have passed what is queued."""
+def _give_up(state: DeviceState, address: Any, api: str) -> None:
+    """Free memory, now or when the device's busy streams have passed what is queued."""
     busy = [stream for stream in list(state.streams) if stream.busy and not stream.closed]
     if not busy:
-        _free(state, address)
+        _free(state, address, api)
         return
-    allocation = _Allocation(state, address)
+    allocation = _Allocation(state, address, api)
     for stream in busy:
         stream.keep(allocation)
 
 
 def _reclaim(state: DeviceState, *, wait: bool) -> None:
     for stream in list(state.streams):
-        if not stream.closed and (stream._kept or stream._sealed):
-            with on_context(state.library, stream._context):
-                stream.reclaim(wait=wait)
+        stream.reclaim(wait=wait)
 
 
 class DeviceMemory(Owner):
@@ -188,7 +187,7 @@ class DeviceMemory(Owner):
         stream.keep(keep)
 
     def _release(self, handle: Any) -> None:
-        _give_up(self._state, handle)
+        _give_up(self._state, handle, "aclrtFree")
 
 
 def _check_stream(stream: Stream, memory: DeviceMemory) -> None:
@@ -232,7 +231,7 @@ class HostMemory(Owner):
     Notes
     -----
     The content is undefined until written. ``close()`` raises BufferError while arrays made by :meth:`array` are
-    alive, because they would point into freed memory; it waits for streams that may still copy.
+    alive, because they would point into freed memory; otherwise it follows the rules of :class:`DeviceMemory`.
     """
 
     __slots__ = ("_state", "_views", "nbytes")
@@ -288,9 +287,4 @@ class HostMemory(Owner):
         super().close()
 
     def _release(self, handle: Any) -> None:
-        state = self._state
-        library = state.library
-        for stream in list(state.streams):
-            if stream.busy and not stream.closed:
-                stream.synchronize()
-        library.check(library.aclrtFreeHost(handle), "aclrtFreeHost", "free pinned memory")
+        _give_up(self._state, handle, "aclrtFreeHost")

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import sys
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from cann_mla.errors import ClosedError
 
-try:
-    from typing import Self
-except ImportError:  # Python 3.10
-    from typing import TypeVar
-
-    Self = TypeVar("Self")  # type: ignore[misc, assignment]
+_Self = TypeVar("_Self", bound="Owner")
 
 
 class Owner:
@@ -61,7 +56,7 @@ class Owner:
     def _release(self, handle: Any) -> None:
         raise NotImplementedError
 
-    def __enter__(self) -> Self:
+    def __enter__(self: _Self) -> _Self:
         self.handle  # noqa: B018  raises if closed
         return self
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from cann_mla.binding import abi
 from cann_mla.libraries import Library
+from cann_mla.runtime.current import on_context
 from cann_mla.runtime.owner import Owner
 
 REMEMBERED_LAUNCHES = 512
@@ -58,11 +59,12 @@ class Wait:
 class PendingWork(Owner):
     """A stream's memory of its queue; the base of :class:`~cann_mla.runtime.stream.Stream`."""
 
-    __slots__ = ("_events", "_kept", "_launches", "_library", "_sealed", "_waits")
+    __slots__ = ("_context", "_events", "_kept", "_launches", "_library", "_sealed", "_waits")
     teardown_rank = 0
 
-    def __init__(self, library: Library) -> None:
+    def __init__(self, library: Library, context: Any) -> None:
         self._library = library
+        self._context = context
         self._launches: deque[str] = deque(maxlen=REMEMBERED_LAUNCHES)
         self._waits: list[Wait] = []
         self._kept: list[Any] = []
@@ -79,13 +81,16 @@ class PendingWork(Owner):
         self._kept.append(thing)
 
     def reclaim(self, *, wait: bool = False) -> None:
-        """Let go of what the stream has passed; with `wait`, of everything kept, when it has passed.
+        """Let go of what the stream has passed; with `wait`, of everything kept, when it has passed."""
+        if self.closed or not (self._kept or self._sealed):
+            return
+        with on_context(self._library, self._context):
+            if self._kept and (wait or not self._sealed or len(self._kept) >= _KEPT_BEFORE_AN_EVENT):
+                self._seal()
+            self._let_go(wait)
 
-        The stream's context must be current in the calling thread.
-        """
+    def _let_go(self, wait: bool) -> None:
         library = self._library
-        if self._kept and (wait or not self._sealed or len(self._kept) >= _KEPT_BEFORE_AN_EVENT):
-            self._seal()
         status = abi().ffi.new("aclrtEventRecordedStatus *")
         while self._sealed:
             event = self._sealed[0][0]

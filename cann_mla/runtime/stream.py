@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from cann_mla.binding import abi
 from cann_mla.errors import failure
-from cann_mla.runtime.device import Device, DeviceState, current_context, on_context, state_of
+from cann_mla.runtime.current import current_context, on_context
+from cann_mla.runtime.device import Device, DeviceState, state_of
 from cann_mla.runtime.owner import Owner
 from cann_mla.runtime.pending import PendingWork, Wait
 
@@ -32,7 +33,7 @@ class Stream(PendingWork):
     the stream in which its device is current.
     """
 
-    __slots__ = ("_context", "_owned", "_state", "_workspace")
+    __slots__ = ("_owned", "_state", "_workspace")
 
     def __init__(self, device: Device | int | None = None, *, priority: int = 0, flags: int = 0) -> None:
         state = state_of(device)
@@ -44,9 +45,8 @@ class Stream(PendingWork):
             self._set_up(state, current_context(library), made[0], owned=True)
 
     def _set_up(self, state: DeviceState, context: Any, handle: Any, owned: bool) -> None:
-        super().__init__(state.library)
+        super().__init__(state.library, context)
         self._state = state
-        self._context = context
         self._owned = owned
         self._workspace: DeviceMemory | None = None
         self._handle = handle

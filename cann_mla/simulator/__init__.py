@@ -24,6 +24,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from cann_mla.binding import native_folder
+
 __all__ = ["compile_flags", "environment", "include_dir", "library_dir", "library_path", "link_flags"]
 
 LIBRARY_NAME = "libcann_mla_sim.so"
@@ -44,7 +46,7 @@ def library_path() -> Path:
         If there is none; the text lists every place looked at.
     """
     override = os.environ.get("CANN_MLA_SIM_LIBRARY")
-    candidates = [Path(override)] if override else [_PACKAGE / "lib" / LIBRARY_NAME]
+    candidates = [Path(override)] if override else [native_folder() / "simulator/lib" / LIBRARY_NAME]
     for candidate in candidates:
         if candidate.is_file():
             return candidate.resolve()
@@ -70,7 +72,7 @@ def include_dir() -> Path:
     FileNotFoundError
         If neither the installed package nor the source tree has them.
     """
-    candidates = [_PACKAGE.parent / "include", _PACKAGE.parent.parent / "headers"]
+    candidates = [native_folder() / "include", _PACKAGE.parent.parent / "headers"]
     for candidate in candidates:
         if (candidate / "acl" / "acl_rt.h").is_file():
             return candidate
