@@ -45,43 +45,64 @@ def cdef(headers: Iterable[Header], known: Iterable[str] = ()) -> Cdef:
     headers : iterable of Header
         In an order in which a header comes after those it includes.
     known : iterable of str
-        Types that are declared elsewhere, for example by an earlier ``cdef`` of the same ``FFI``.
+        Types, constants and enumerators that are declared elsewhere, for example by an earlier ``cdef`` of the
+        same ``FFI``; they are left out.
 
     Raises
     ------
     HeaderError
-        A prototype uses a type that is declared nowhere, or two declarations of one name differ.
+        A declaration uses a type that is declared nowhere, or two declarations of one name differ.
     """
-    types = _KNOWN | set(known)
+    known = set(known)
+    types = _KNOWN | known
+    texts: dict[str, str] = {}
     lines: list[str] = []
     functions: list[Signature] = []
-    seen: dict[str, str] = {}
     problems: list[Problem] = []
     for header in headers:
         for declaration in header.declarations:
+            if not _is_new(declaration, known, texts):
+                continue
             line = declaration_text(declaration)
-            earlier = seen.get(declaration.name)
-            if isinstance(declaration, RecordType) and declaration.fields is None and declaration.name in types:
+            why = _conflict(declaration, line, types, texts)
+            if why == _REPEATED:
                 continue
-            if earlier is not None and declaration.name:
-                if earlier != line:
-                    why = f"{declaration.name} was declared differently before"
-                    problems.append(Problem(header.path, declaration.line, line, why))
-                continue
-            seen[declaration.name] = line
-            missing = _undeclared(declaration, types)
-            if missing:
-                why = f"the type {missing[0]} is declared in none of the headers given"
+            if why:
                 problems.append(Problem(header.path, declaration.line, line, why))
                 continue
+            texts[declaration.name] = line
+            lines.append(line)
             if isinstance(declaration, Signature):
                 functions.append(declaration)
             elif not isinstance(declaration, Constant):
                 types.add(declaration.name)
-            lines.append(line)
     if problems:
         raise HeaderError(problems)
     return Cdef("\n".join(lines) + "\n", tuple(functions))
+
+
+_REPEATED = "repeated"
+
+
+def _is_new(declaration: Declaration, known: set[str], texts: dict[str, str]) -> bool:
+    """Whether a declaration says something that was not said elsewhere."""
+    if isinstance(declaration, Signature):
+        return True
+    if isinstance(declaration, EnumType) and all(name in known for name, _ in declaration.values):
+        return False
+    forward = isinstance(declaration, RecordType) and declaration.fields is None
+    return declaration.name not in known and not (forward and declaration.name in texts)
+
+
+def _conflict(declaration: Declaration, line: str, types: set[str], texts: dict[str, str]) -> str:
+    """Why a declaration cannot be written, or that it was written already, or nothing."""
+    missing = _undeclared(declaration, types)
+    if missing:
+        return f"the type {missing[0]} is declared in none of the headers given"
+    earlier = texts.get(declaration.name) if declaration.name else None
+    if earlier is None or earlier == f"typedef struct {declaration.name} {declaration.name};" != line:
+        return ""  # a struct may be declared before it is defined
+    return _REPEATED if earlier == line else f"{declaration.name} was declared differently before"
 
 
 def _undeclared(declaration: Declaration, types: set[str]) -> list[str]:

@@ -7,6 +7,7 @@ output.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from cann_mla.headers.files import HeaderSet, scan
 from cann_mla.headers.installation import exported, header_files, library_files, read_headers
 from cann_mla.headers.trim import trimmed, updated
 
+_HOMES = ("ASCEND_HOME_PATH", "ATB_HOME_PATH")
 _QUIET = ("new", "only exported")
 
 
@@ -29,7 +31,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     sub.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="header, or folder of headers")
     sub.add_argument("--verbose", action="store_true", help="list the operators with the roles of their operands")
     sub = commands.add_parser("diff", help="compare the shipped headers with an installation of CANN")
-    sub.add_argument("homes", nargs="+", type=Path, metavar="HOME", help="its folder (and that of ATB), or a header")
+    sub.add_argument(
+        "homes",
+        nargs="*",
+        type=Path,
+        metavar="HOME",
+        help="its folder, or a header; without any, $ASCEND_HOME_PATH and $ATB_HOME_PATH",
+    )
     sub.add_argument("--library", action="append", type=Path, default=[], help="a library to look into besides")
     sub.add_argument("--all", action="store_true", help="also list what the shipped headers do not have")
     sub = commands.add_parser("trim", help="write headers in the shipped form, or update the shipped ones")
@@ -72,6 +80,8 @@ def _check(options: argparse.Namespace) -> int:
         print(problem)
     for signature in read.unpaired:
         print(f"{signature.header}:{signature.line}: {signature.name} has no other phase")
+    for first, second in read.conflicts:
+        print(f"{second.header}:{second.line}: {second.name} differs from {first.header}:{first.line}")
     if options.verbose:
         for operator in read.operators.values():
             roles = (f"{p.name}: {p.role.value}{'?' * p.optional}" for p in operator.get_workspace.operands)
@@ -82,14 +92,17 @@ def _check(options: argparse.Namespace) -> int:
     print(f"{counts}, {refused} refused")
     if ignored:
         print("ignored: " + ", ".join(f"{count} {what}" for what, count in sorted(ignored.items())))
-    return int(bool(refused or read.unpaired))
+    return int(bool(refused or read.unpaired or read.conflicts))
 
 
 def _diff(options: argparse.Namespace) -> int:
-    installed, problems = read_headers(_installed_files(options.homes))
-    libraries = [*library_files(*options.homes), *options.library]
+    homes = options.homes or [Path(os.environ[v]) for v in _HOMES if os.environ.get(v)]
+    if not homes:
+        raise ValueError(f"give the folder of an installation, or set {' and '.join(_HOMES)}")
+    installed, problems = read_headers(_installed_files(homes))
+    libraries = [*library_files(*homes), *options.library]
     if not installed.headers and not libraries:
-        raise ValueError(f"no headers and no libraries of CANN below {', '.join(map(str, options.homes))}")
+        raise ValueError(f"no headers and no libraries of CANN below {', '.join(map(str, homes))}")
     changes = compare(installed, exported(libraries) if libraries else None)
     for problem in problems:
         print(problem)

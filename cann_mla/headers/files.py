@@ -46,6 +46,8 @@ class HeaderSet:
     ----------
     functions : dict of str to Signature
         By symbol. Of several prototypes of one symbol the last counts.
+    conflicts : list of tuple of Signature
+        Pairs of prototypes of one symbol that differ in their types.
     operators : dict of str to Operator
         By C name of the operator (the symbol of phase two).
     unpaired : list of Signature
@@ -56,7 +58,13 @@ class HeaderSet:
 
     def __init__(self, headers: Iterable[Header], known: HeaderSet | None = None) -> None:
         self.headers = tuple(_included_first({h.path: h for h in headers}))
-        self.functions: dict[str, Signature] = {s.name: s for h in self.headers for s in h.signatures}
+        self.functions: dict[str, Signature] = {}
+        self.conflicts: list[tuple[Signature, Signature]] = []
+        for signature in (s for h in self.headers for s in h.signatures):
+            earlier = self.functions.get(signature.name)
+            if earlier is not None and _types(earlier) != _types(signature):
+                self.conflicts.append((earlier, signature))
+            self.functions[signature.name] = signature
         self.operators, self.unpaired = pair(self.functions.values())
         self.constants: dict[str, int] = {k: v for h in self.headers for k, v in h.constants.items()}
         self._known = known
@@ -75,7 +83,7 @@ class HeaderSet:
         HeaderError
             A prototype uses a type that is declared nowhere.
         """
-        return cdef(self.headers, self._known.types if self._known else ())
+        return cdef(self.headers, self._known.types | self._known.constants.keys() if self._known else ())
 
 
 def read(
@@ -151,18 +159,33 @@ def scan(
     return header
 
 
+def _types(signature: Signature) -> list[str]:
+    return [signature.restype, *(p.type for p in signature.parameters)]
+
+
 def _included_first(read: dict[str, Header]) -> Iterator[Header]:
     """The headers, each behind those it includes."""
+    places: dict[str, list[str]] = {}
+    for path in read:
+        places.setdefault(path.rpartition("/")[2], []).append(path)
     done: set[str] = set()
     for first in read:
         stack = [first]
         while stack:
-            name = stack[-1]
-            waiting = next((i for i in read[name].includes if i in read and i not in done and i not in stack), None)
+            path = stack[-1]
+            included = (_find(include, path, places) for include in read[path].includes)
+            waiting = next((i for i in included if i and i not in done and i not in stack), None)
             if waiting is not None:
                 stack.append(waiting)
                 continue
             stack.pop()
-            if name not in done:
-                done.add(name)
-                yield read[name]
+            if path not in done:
+                done.add(path)
+                yield read[path]
+
+
+def _find(include: str, path: str, places: dict[str, list[str]]) -> str | None:
+    """Which of the headers an ``#include`` in ``path`` means: the nearest whose path ends like it."""
+    found = [p for p in places.get(include.rpartition("/")[2], ()) if f"/{p}".endswith(f"/{include}")]
+    here = path.split("/")
+    return max(found, key=lambda p: sum(a == b for a, b in zip(p.split("/"), here, strict=False)), default=None)

@@ -10,8 +10,16 @@ from cann_mla.headers.elf import exported_functions
 from cann_mla.headers.files import HeaderSet, scan
 from cann_mla.headers.model import Problem
 
-_INCLUDES = ("include", "*-linux/include", "opp/built-in/op_impl/ai_core/tbe/op_api/include", "opp/include")
-_HEADERS = ("acl/*.h", "acl/error_codes/*.h", "aclnn/*.h", "aclnnop/**/*.h", "atb/atb_acl.h", "hccl/hccl*.h")
+_INCLUDES = ("include", "*-linux/include", "opp/built-in/op_impl/ai_core/tbe/op_api/include", "op_api/include")
+_HEADERS = (
+    "acl/*.h",
+    "acl/error_codes/*.h",
+    "aclnn/*.h",
+    "aclnn_*.h",
+    "aclnnop/**/*.h",
+    "atb/atb_acl.h",
+    "hccl/hccl*.h",
+)
 _LIBRARIES = (
     "libacl_rt.so",
     "libascendcl.so",

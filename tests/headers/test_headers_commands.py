@@ -95,6 +95,25 @@ def test_diff_without_an_installation(tmp_path: Path, capsys: pytest.CaptureFixt
     assert str(tmp_path) in capsys.readouterr().err
 
 
+def test_diff_takes_the_installation_from_the_environment(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("ATB_HOME_PATH", raising=False)
+    monkeypatch.delenv("ASCEND_HOME_PATH", raising=False)
+    assert run("diff") == 2
+    assert "ASCEND_HOME_PATH" in capsys.readouterr().err
+    monkeypatch.setenv("ASCEND_HOME_PATH", str(home))
+    assert run("diff") == 1
+    assert "changed: aclnnMlaPrologV3WeightNzGetWorkspaceSize" in capsys.readouterr().out
+
+
+def test_check_names_two_forms_of_one_symbol(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.h").write_text("int aclX(int a);")
+    (tmp_path / "b.h").write_text("\nint aclX(long a);")
+    assert run("check", tmp_path) == 1
+    assert f"{tmp_path / 'b.h'}:2: aclX differs from {tmp_path / 'a.h'}:1" in capsys.readouterr().out
+
+
 def test_diff_with_a_library_that_is_none(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = tmp_path / "libx.so"
     text.write_text("INPUT(libm.so.6)")
@@ -143,6 +162,10 @@ def test_the_layout_of_an_installation(tmp_path: Path) -> None:
     }
     for path in [*wanted, tmp_path / "include/atb/context.h", tmp_path / "include/other.h"]:
         path.write_text("")
+    vendor = tmp_path / "op_api/include/aclnn_custom.h"
+    vendor.parent.mkdir(parents=True)
+    vendor.write_text("")
+    wanted.add(vendor)
     (tmp_path / "include/aclnnop").symlink_to(opp)
     assert {p.resolve() for p in header_files(tmp_path)} == {p.resolve() for p in wanted}
     (tmp_path / "lib64").mkdir()
