@@ -1,41 +1,17 @@
-"""Two forms of a prototype, and which of them holds.
-
-The installed header wins: when a CANN brings a header of its own, that is the truth about its library. The
-difference to the shipped one is shown, never passed over.
-"""
+"""How two forms of a prototype differ, and a whole installation from the shipped headers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from cann_mla.headers import shipped
 from cann_mla.headers.files import HeaderSet
 from cann_mla.headers.model import Parameter, Signature
-from cann_mla.headers.release import Release
 
 _SIMULATOR = "sim/"
 """Headers of the simulator's own functions, which no CANN has."""
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """Which form of a prototype holds for an installation.
-
-    Parameters
-    ----------
-    signature : Signature
-        The form to bind.
-    reason : str
-        Why it was chosen.
-    differences : tuple of str
-        How it differs from the shipped form; empty if it does not.
-    """
-
-    signature: Signature
-    reason: str
-    differences: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,37 +71,6 @@ def _replaced(gone: tuple[Parameter, ...], come: tuple[Parameter, ...], i: int, 
         return [f"argument {k + n + 1}: {b.declaration}, not {a.declaration}" for n, (a, b) in enumerate(pairs)]
     lines = [f"without {p.declaration} (was argument {i + n + 1})" for n, p in enumerate(gone)]
     return lines + [f"argument {k + n + 1} is new: {p.declaration}" for n, p in enumerate(come)]
-
-
-def choose(symbol: str, installed: Mapping[str, Signature] | None = None, release: str | None = None) -> Choice:
-    """Decide which form of a shipped prototype holds.
-
-    Parameters
-    ----------
-    symbol : str
-        A function of the shipped headers.
-    installed : mapping of str to Signature, optional
-        What the headers of the installed CANN declare.
-    release : str, optional
-        The CANN release, for an installation without headers.
-
-    Raises
-    ------
-    KeyError
-        The shipped headers have no such function.
-    """
-    own = shipped.load().functions[symbol]
-    theirs = (installed or {}).get(symbol)
-    if theirs is not None:
-        reason = f"declared in the installed {theirs.header}:{theirs.line}"
-        return Choice(theirs, reason, tuple(differences(own, theirs)))
-    if release is not None:
-        for former in shipped.legacy().get(symbol, ()):
-            if former.until and Release(release) < Release(former.until):
-                reason = f"CANN {release} is older than {former.until}, which changed the arguments"
-                return Choice(former, reason, tuple(differences(own, former)))
-        return Choice(own, f"shipped form, taken for CANN {release}", ())
-    return Choice(own, "shipped form; neither an installed header nor a CANN release is known", ())
 
 
 def compare(

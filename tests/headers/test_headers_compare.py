@@ -1,12 +1,9 @@
-"""Which form of a prototype holds, and what an upgrade of CANN changes."""
-
-from pathlib import Path
+"""How two forms of a prototype differ, and what an upgrade of CANN changes."""
 
 import pytest
 
-from cann_mla.headers import HeaderSet, Signature, parse, read, shipped
-from cann_mla.headers.compare import choose, compare, differences, same_abi
-from cann_mla.headers.release import Release
+from cann_mla.headers import HeaderSet, Signature, parse, shipped
+from cann_mla.headers.compare import compare, differences, same_abi
 
 V3 = "aclnnMlaPrologV3WeightNzGetWorkspaceSize"
 ALPHA_DIFFERENCES = (
@@ -44,58 +41,10 @@ def test_differences(first: str, second: str, lines: list[str], abi: bool) -> No
     assert same_abi(signature(first), signature(second)) is abi
 
 
-@pytest.mark.parametrize("release", ["8.5.0.alpha001", "8.5.0.alpha002", "8.1.RC1", "8.3.RC2.alpha003"])
-def test_before_the_beta_the_forty_arguments_hold(release: str) -> None:
-    choice = choose(V3, release=release)
-    assert len(choice.signature.parameters) == 40
-    assert choice.differences == ALPHA_DIFFERENCES
-    assert release in choice.reason
-    assert "8.5.0-beta.1" in choice.reason
-
-
-@pytest.mark.parametrize("release", ["8.5.0-beta.1", "8.5.0.beta1", "8.5.0", "8.5.1", "9.0.0", "9.1.0"])
-def test_from_the_beta_on_the_shipped_form_holds(release: str) -> None:
-    choice = choose(V3, release=release)
-    assert len(choice.signature.parameters) == 39
-    assert choice.differences == ()
-
-
-def test_the_installed_header_wins_over_the_release(tmp_path: Path) -> None:
-    legacy = shipped.root() / "legacy/8.5.0.alpha001/aclnnop/aclnn_mla_prolog_v3_weight_nz.h"
-    path = tmp_path / "include/aclnnop/aclnn_mla_prolog_v3_weight_nz.h"
-    path.parent.mkdir(parents=True)
-    path.write_text(legacy.read_text())
-    installed = read([path], known=shipped.load())
-    choice = choose(V3, installed.functions, release="9.1.0")
-    assert len(choice.signature.parameters) == 40
-    assert choice.differences == ALPHA_DIFFERENCES
-    assert str(path) in choice.reason
-
-
-def test_without_any_knowledge_the_shipped_form_is_taken() -> None:
-    choice = choose("aclnnMm")
-    assert choice.signature is shipped.load().functions["aclnnMm"]
-    assert "neither" in choice.reason
-
-
-def test_an_unknown_function_is_no_choice() -> None:
-    with pytest.raises(KeyError):
-        choose("aclnnNoSuchThing")
-
-
-def test_releases_are_ordered() -> None:
-    order = ["8.1.RC1", "8.2.RC1.alpha002", "8.5.0.alpha001", "8.5.0.alpha002", "8.5.0-beta.1", "8.5.0.RC1", "8.5.0"]
-    releases = [Release(text) for text in [*order, "8.5.0.1", "8.5.1", "9.0.0.beta1", "9.1", "10.0"]]
-    assert sorted(releases) == releases
-    assert len(set(releases)) == len(releases)
-    assert Release("8.5") == Release("8.5.0")
-    assert Release("V8.5.0-Beta.1") == Release("8.5.0.beta1")
-
-
-@pytest.mark.parametrize("text", ["", "latest", "alpha", "x8.5"])
-def test_what_is_no_release(text: str) -> None:
-    with pytest.raises(ValueError, match="no CANN release"):
-        Release(text)
+def test_the_two_argument_lists_of_mla_prolog_v3() -> None:
+    (former,) = shipped.legacy()[V3]
+    assert tuple(differences(shipped.load().functions[V3], former)) == ALPHA_DIFFERENCES
+    assert not same_abi(shipped.load().functions[V3], former)
 
 
 def test_comparison_with_headers_and_libraries() -> None:
