@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from cann_mla.dtypes import (
     FLOAT8_E4M3FN,
+    FLOAT8_E5M2,
     HIFLOAT8,
     INT8,
     Array,
@@ -23,6 +24,7 @@ from cann_mla.dtypes import (
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 E4M3_MAX = 448.0
+E5M2_MAX = 57344.0
 HIFLOAT8_MAX = 32768.0
 
 _LOOK_UP_BYTES = 1 << 17
@@ -99,7 +101,7 @@ def through_bfloat16(values: Array, precision: str) -> Array:
 
 
 def cast_saturating(values: Array, kind: DType) -> Array:
-    """Cast to INT8 (RINT), FLOAT8_E4M3FN (RINT) or HIFLOAT8 (ROUND), saturating, NaN to zero.
+    """Cast to INT8, FLOAT8_E4M3FN, FLOAT8_E5M2 (RINT) or HIFLOAT8 (ROUND), saturating, NaN to zero.
 
     Parameters
     ----------
@@ -114,9 +116,12 @@ def cast_saturating(values: Array, kind: DType) -> Array:
         return _to_int8(np.rint(values))
     if kind is FLOAT8_E4M3FN:
         return _to_e4m3(values)
+    if kind is FLOAT8_E5M2:
+        finite: Array = np.clip(np.nan_to_num(values, nan=0.0), -E5M2_MAX, E5M2_MAX)
+        return finite.astype(kind.numpy)
     if kind is HIFLOAT8:
         return hifloat8_encode(values, saturate=True)
-    raise TypeError(f"no saturating cast to {kind.name}; INT8, FLOAT8_E4M3FN and HIFLOAT8 have one")
+    raise TypeError(f"no saturating cast to {kind.name}; INT8, FLOAT8_E4M3FN, FLOAT8_E5M2 and HIFLOAT8 have one")
 
 
 def to_int8_through_half(values: Float32) -> npt.NDArray[np.int8]:
@@ -170,4 +175,4 @@ def _to_e4m3(values: Array) -> Array:
 
 def largest(kind: DType) -> float:
     """Largest magnitude that dynamic quantisation maps a row's maximum to."""
-    return {INT8: 127.0, FLOAT8_E4M3FN: E4M3_MAX, HIFLOAT8: HIFLOAT8_MAX}[kind]
+    return {INT8: 127.0, FLOAT8_E4M3FN: E4M3_MAX, FLOAT8_E5M2: E5M2_MAX, HIFLOAT8: HIFLOAT8_MAX}[kind]
