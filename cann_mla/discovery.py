@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import platform
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -109,16 +109,17 @@ class Search:
                 found.append(installation)
         return found
 
-    def _homes(self) -> list[tuple[str, Path]]:
+    def _homes(self) -> Iterator[tuple[str, Path]]:
         if self.home is not None:
-            return [("argument home", self.home)]
-        homes = []
+            yield "argument home", self.home
+            return
         for variable in HOME_VARIABLES:
             if value := self.environment.get(variable):
-                homes.append((variable, Path(value)))
+                yield variable, Path(value)
             else:
                 self.attempts.append(Attempt(variable, "not set"))
-        return homes + [("default folder", Path(path).expanduser()) for path in DEFAULT_HOMES]
+        for path in DEFAULT_HOMES:
+            yield "default folder", Path(path).expanduser()
 
     def _examine(self, origin: str, home: Path) -> Installation | None:
         place = f"{home} ({origin})"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 from cann_mla.binding import abi
 from cann_mla.discovery import release_key
 from cann_mla.headers import AliasType, EnumType, Header, RecordType, Signature, read_header, shipped
+from cann_mla.headers.compare import differences
 
 _OPERATORS = ("aclnn", "Atb")
 _PHASE_ONE = "GetWorkspaceSize"
@@ -33,12 +34,15 @@ class Difference:
         The two prototypes as C text.
     origin : str
         The header that won, or the release that decided.
+    changes : tuple of str
+        The difference in words.
     """
 
     symbol: str
     shipped: str
     bound: str
     origin: str
+    changes: tuple[str, ...]
 
 
 class Prototypes:
@@ -86,15 +90,21 @@ class Prototypes:
 
     def _find(self, symbol: str) -> Signature | None:
         known = self._signatures.get(symbol)
-        if known is None:
-            ours = shipped_signature(symbol)
-            known = self._installed(symbol) or self._superseded(symbol) or ours
-            if known is None:
-                return None
+        if known is not None:
+            return known
+        ours = shipped_signature(symbol)
+        origin = ""
+        if (known := self._installed(symbol)) is not None:
+            origin = known.header
+        elif (known := self._superseded(symbol)) is not None:
+            origin = f"CANN {self._version}, which has no header of its own"
+        else:
+            known = ours
+        if known is not None:
             self._signatures[symbol] = known
-            if ours is not None and _shape(known) != _shape(ours):
-                origin = known.header if known.until is None else f"CANN {self._version} has no header of its own"
-                self.differences[symbol] = Difference(symbol, ours.prototype(), known.prototype(), origin)
+        if known is not None and ours is not None and (changes := differences(ours, known)):
+            prototypes = ours.prototype(), known.prototype()
+            self.differences[symbol] = Difference(symbol, *prototypes, origin, tuple(changes))
         return known
 
     def _installed(self, symbol: str) -> Signature | None:
@@ -149,13 +159,19 @@ class Prototypes:
         function: Callable[..., Any] = getattr(lib, symbol)
         return function
 
+    def resolve(self, signature: Signature) -> Signature:
+        """A prototype in types the compiled binding has: those only its own header declares are replaced."""
+        header = self._headers.get(signature.name)
+        parameters = tuple(replace(p, type=_known_type(p.type, header)) for p in signature.parameters)
+        return replace(signature, restype=_known_type(signature.restype, header), parameters=parameters)
+
     def pointer_type(self, signature: Signature) -> Any:
-        """The cffi type of a pointer to a function; types only its own header declares are resolved first."""
+        """The cffi type of a pointer to a function."""
         if signature.variadic:
             raise TypeError(f"{signature.name} takes a variable number of arguments, which is not supported")
-        header = self._headers.get(signature.name)
-        types = [_known_type(p.type, header) for p in signature.parameters]
-        return abi().ffi.typeof(f"{_known_type(signature.restype, header)}(*)({', '.join(types) or 'void'})")
+        known = self.resolve(signature)
+        types = [p.type for p in known.parameters]
+        return abi().ffi.typeof(f"{known.restype}(*)({', '.join(types) or 'void'})")
 
 
 def _known_type(text: str, header: Header | None) -> str:
@@ -179,10 +195,6 @@ def _known_type(text: str, header: Header | None) -> str:
         if not unknown:
             break
     raise TypeError(f"the type {text!r} cannot be passed: neither the shipped headers nor its own one tell what it is")
-
-
-def _shape(signature: Signature) -> tuple[Any, ...]:
-    return signature.restype, tuple((p.type, p.name) for p in signature.parameters)
 
 
 @lru_cache

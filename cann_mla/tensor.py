@@ -368,6 +368,9 @@ class TensorList(Owner):
     __slots__ = ("_members", "_memories", "layouts")
 
     def __init__(self, tensors: Sequence[Tensor | None]) -> None:
+        for index, tensor in enumerate(tensors):
+            if tensor is not None and not isinstance(tensor, Tensor):
+                raise TypeError(f"member {index} is a {type(tensor).__name__}; a TensorList takes Tensors and None")
         library, ffi = load(), abi().ffi
         self._memories = tuple(None if t is None else t.memory for t in tensors)
         self.layouts = tuple(None if t is None else t.layout for t in tensors)

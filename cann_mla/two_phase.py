@@ -58,8 +58,9 @@ class Operator:
         self._library = library
         self._first = first
         self._second = second
-        operands = signature.operands
-        if signature.parameters != operands + signature.with_role(Role.WORKSPACE_SIZE, Role.EXECUTOR):
+        self._resolved = library.prototypes.resolve(signature)
+        operands = self._resolved.operands
+        if self._resolved.parameters != operands + self._resolved.with_role(Role.WORKSPACE_SIZE, Role.EXECUTOR):
             raise TypeError(
                 f"{signature.name} does not end with the workspace size and the executor: it is no aclnn operator"
             )
@@ -165,7 +166,7 @@ class Operator:
 
     def _converted_row(self, arguments: Mapping[str, Any], owned: dict[str, Owner]) -> list[Any]:
         row = self._template.copy()
-        for name, value in convert(self.signature, arguments, owned).items():
+        for name, value in convert(self._resolved, arguments, owned).items():
             row[self._index[name]] = value
         return row
 

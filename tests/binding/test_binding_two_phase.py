@@ -330,5 +330,5 @@ def test_help_shows_the_prototype_with_roles(operator: Any) -> None:
 
 
 def test_unknown_operator(device: cann_mla.Device) -> None:
-    with pytest.raises(LookupError, match="did you mean .*aclnnMlaPrologV3WeightNz"):
+    with pytest.raises(LookupError, match=r"did you mean .*aclnnMlaPrologV3WeightNz"):
         cann_mla.operator("aclnnMlaPrologV3")
