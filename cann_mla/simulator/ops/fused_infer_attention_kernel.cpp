@@ -1,9 +1,21 @@
 #include "ops/fused_infer_attention_kernel.hpp"
 
+#include <memory>
+
+#include "numeric/parallel.hpp"
+#include "ops/fused_infer_attention_flash.hpp"
+#include "ops/fused_infer_attention_output.hpp"
+
 namespace sim::fia {
 
-Kernel makeKernel(const Params &, Route) {
-    return [](const Launch &) {};
+Kernel makeKernel(const Params &params, Route route) {
+    auto plan = std::make_shared<const Plan>(makePlan(params, route));
+    return [plan](const Launch &launch) {
+        Operands operands = bindOperands(*plan, launch);
+        clearOutputs(*plan, operands);
+        Tiling tiling(*plan, operands.batches);
+        numeric::parallelFor(tiling.count(), [&](size_t i) { attend(*plan, operands, tiling.tile(i)); });
+    };
 }
 
 }  // namespace sim::fia
