@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Mapping, MutableMapping, Sequence
 
 from cann_mla.headers.declarator import (
     CPlusPlusError,
@@ -25,7 +26,7 @@ _MEMBER_FUNCTION = {
 }
 
 
-def enumerators(tokens: Sequence[Token], names: Mapping[str, int], prefix: str = "") -> list[tuple[str, int]]:
+def enumerators(tokens: Sequence[Token], names: MutableMapping[str, int], prefix: str = "") -> list[tuple[str, int]]:
     """Read ``A = 1, B, ...``.
 
     Parameters
@@ -37,7 +38,8 @@ def enumerators(tokens: Sequence[Token], names: Mapping[str, int], prefix: str =
     prefix : str
         Put before each name (for enumerators that C++ scopes).
     """
-    known = dict(names)
+    own: dict[str, int] = {}
+    known = ChainMap(own, names)  # no copy: a header may have thousands of enums
     values: list[tuple[str, int]] = []
     value = -1
     for part in split_arguments(tokens):
@@ -55,7 +57,7 @@ def enumerators(tokens: Sequence[Token], names: Mapping[str, int], prefix: str =
                 raise UnreadableError(f"the value of {name} cannot be read ({error})") from None
         else:
             value += 1
-        known[name] = value
+        own[name] = value
         values.append((prefix + name, value))
     return values
 

@@ -52,6 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="installation of CANN to update the shipped headers from",
     )
     sub.add_argument("--release", help="its release, noted behind what is new")
+    sub.add_argument(
+        "--add", action="append", default=[], metavar="FUNCTION", help="function to add to its shipped header"
+    )
     sub.add_argument("--write", action="store_true", help="with --from: write the files, do not print the difference")
     sub.add_argument("--root", type=Path, default=None, help="folder of the shipped headers")
 
@@ -122,7 +125,7 @@ def _trim(options: argparse.Namespace) -> int:
         raise ValueError("--from needs --release, which is noted behind what is new")
     if options.paths:
         return _print_trimmed(options.paths, options.release)
-    return _update(options.root or shipped.root(), options.homes, options.release, options.write)
+    return _update(options.root or shipped.root(), options)
 
 
 def _print_trimmed(paths: Sequence[Path], release: str | None) -> int:
@@ -137,19 +140,19 @@ def _print_trimmed(paths: Sequence[Path], release: str | None) -> int:
     return status
 
 
-def _update(root: Path, homes: Sequence[Path], release: str, write: bool) -> int:
-    installed, problems = read_headers(_installed_files(homes))
+def _update(root: Path, options: argparse.Namespace) -> int:
+    installed, problems = read_headers(_installed_files(options.homes))
     for problem in problems:
         print(problem, file=sys.stderr)
     for path in sorted(root.rglob("*.h")):
         name = path.relative_to(root).as_posix()
-        if name.startswith("legacy/"):
+        if name.startswith(("legacy/", "sim/")):
             continue
         text = path.read_text(encoding="utf-8")
-        new, remarks = updated(text, name, installed, release)
+        new, remarks = updated(text, name, installed, options.release, options.add)
         for remark in remarks:
             print(f"{name}: {remark}", file=sys.stderr)
-        if new != text and write:
+        if new != text and options.write:
             path.write_text(new, encoding="utf-8")
         elif new != text:
             sys.stdout.writelines(unified_diff(text.splitlines(True), new.splitlines(True), name, name))

@@ -42,11 +42,12 @@ def read_statement(reading: Reading, start: int, end: int) -> None:
     elif first == "typedef":
         _typedef(reading, tokens[1:], start)
     else:
-        while tokens and tokens[0][1] in _STORAGE:
-            tokens = tokens[1:]
-        while tokens and tokens[-1][1] in _TRAILING:
-            tokens = tokens[:-1]
-        _object_or_function(reading, tokens, start, end)
+        leading, trailing = 0, len(tokens)
+        while leading < trailing and tokens[leading][1] in _STORAGE:
+            leading += 1
+        while leading < trailing and tokens[trailing - 1][1] in _TRAILING:
+            trailing -= 1
+        _object_or_function(reading, tokens[leading:trailing], start, end)
 
 
 def read_enum(reading: Reading, start: int, brace: int, end: int, behind: int) -> None:

@@ -41,13 +41,14 @@ refused.
 
 _PREDEFINED = {"__GNUC__": 12, "__linux__": 1, "__x86_64__": 1, "__STDC_VERSION__": 201112}
 
-_COMMENT_OR_STRING = re.compile(r'/[*/]|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'')
+_COMMENT_OR_QUOTE = re.compile(r"""/[*/]|["']""")
+_STRINGS = {'"': re.compile(r'"(?:[^"\\\n]|\\.)*"'), "'": re.compile(r"'(?:[^'\\\n]|\\.)*'")}
 _TOKEN = re.compile(
     r"""(?:\s|\\\r?\n)*
     (?: ([A-Za-z_]\w*)
       | (::|\.\.\.|->|<<|>>|[-{}()\[\];:,*&=<>~+/%|^!?]|\.(?!\d))
       | (\.?\d(?:[eEpP][+-]|'?[\w.])*)
-      | ("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')
+      | ("(?:[^"\\\n]|\\.)*"?|'(?:[^'\\\n]|\\.)*'?)
       | (\S)
       | \Z)""",
     re.VERBOSE,
@@ -151,23 +152,27 @@ def _blank_comments(text: str, tokens: Tokens) -> str:
     give.
     """
     pieces: list[str] = []
-    done = 0
-    position = 0
-    while match := _COMMENT_OR_STRING.search(text, position):
-        start = match.start()
-        opening = match.group()
+    done = position = 0
+    unclosed = dict.fromkeys(_STRINGS, 0)  # up to where no string of this quote can be closed
+    while match := _COMMENT_OR_QUOTE.search(text, position):
+        start, opening = match.span()[0], match.group()
+        if opening in _STRINGS:
+            position = start + 1
+            if start >= unclosed[opening]:
+                string = _STRINGS[opening].match(text, start)
+                if string:
+                    position = string.end()
+                else:
+                    unclosed[opening] = _line_end(text, start)
+            continue
         if opening == "/*":
             end = text.find("*/", start + 2)
             if end < 0:
                 tokens.refuse(tokens.line_at(start), text[start : start + 80], "this comment is never closed")
                 end = len(text) - 2
             position = end + 2
-        elif opening == "//":
-            end = text.find("\n", start)
-            position = len(text) if end < 0 else end
         else:
-            position = match.end()
-            continue
+            position = _line_end(text, start)
         comment = text[start:position]
         releases = _RELEASES.match(comment[2:].removesuffix("*/").strip())
         if releases and (releases.group(1) or releases.group(2)):
@@ -177,6 +182,11 @@ def _blank_comments(text: str, tokens: Tokens) -> str:
         done = position
     pieces.append(text[done:])
     return "".join(pieces)
+
+
+def _line_end(text: str, start: int) -> int:
+    end = text.find("\n", start)
+    return end if end >= 0 else len(text)
 
 
 class _Conditions:

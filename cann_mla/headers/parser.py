@@ -15,7 +15,7 @@ from cann_mla.headers.lexer import tokenize
 from cann_mla.headers.model import Header
 from cann_mla.headers.reading import Reading
 
-_MOST_PROBLEMS = 200
+_MOST_PROBLEMS = _DEEPEST = 200
 _QUALIFIERS = ("typedef", "extern", "static", "const")
 
 
@@ -51,8 +51,10 @@ def parse(text: str, path: str, *, cplusplus: bool = True) -> Header:
             index += 1
         else:
             index = _declaration(reading, index)
-        if len(header.problems) > _MOST_PROBLEMS:
-            tokens.refuse(tokens.line(0), "", f"more than {_MOST_PROBLEMS} problems; the rest was not read")
+        count, line = reading.unclosed
+        if len(header.problems) > _MOST_PROBLEMS or count > _DEEPEST:
+            what = "problems" if count <= _DEEPEST else "nested blocks"
+            tokens.refuse(line or 1, "", f"more than {_MOST_PROBLEMS} {what}; the rest was not read")
             return header
     count, line = reading.unclosed
     if count:

@@ -7,7 +7,7 @@ to a newer CANN and leaves alone what did not change, so that the difference is 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import PurePosixPath
 
 from cann_mla.headers.aggregates import declare_member
@@ -102,12 +102,14 @@ def block_text(declaration: Declaration) -> str:
     return "\n".join([f"typedef {kind} {declaration.name} {{", *lines, f"}} {declaration.name};"])
 
 
-def updated(text: str, name: str, installed: HeaderSet, release: str) -> tuple[str, list[str]]:
+def updated(
+    text: str, name: str, installed: HeaderSet, release: str, add: Collection[str] = ()
+) -> tuple[str, list[str]]:
     """Bring a shipped header up to the headers of a CANN installation.
 
-    Prototypes, enums, structs and constants that the installation declares in another form are replaced; all
-    other text, comments included, stays. Nothing is removed: what the installation lacks is named in the
-    remarks.
+    Prototypes, enums and structs that the installation declares in another form are replaced; all other text,
+    comments included, stays. Nothing is removed, and nothing is added unasked: what the installation lacks
+    and what it has besides is named in the remarks.
 
     Parameters
     ----------
@@ -118,7 +120,9 @@ def updated(text: str, name: str, installed: HeaderSet, release: str) -> tuple[s
     installed : HeaderSet
         Headers of the installation.
     release : str
-        Its release; noted behind a prototype whose arguments changed and behind new enumerators.
+        Its release; noted behind a prototype whose arguments changed and behind what is new.
+    add : collection of str
+        Functions of the installed header of that path that are to be added.
 
     Returns
     -------
@@ -136,29 +140,43 @@ def updated(text: str, name: str, installed: HeaderSet, release: str) -> tuple[s
         elif other is None:
             if isinstance(mine, Signature):
                 remarks.append(f"{mine.name}: not in the installed headers, kept")
-        elif isinstance(other, type(mine)) and (new := _replacement(mine, other, release)):
+        else:
             start, end = header.spans[mine.name]
             if isinstance(mine, Signature):
-                line_end = text.find("\n", end)
-                end = line_end if line_end >= 0 else len(text)
-            pieces.append((start, end, new))
-            remarks.append(f"{mine.name}: replaced")
+                end = text.find("\n", end) if "\n" in text[end:] else len(text)
+            new = _replacement(mine, other, release, text[start:end])
+            if new is not None:
+                pieces.append((start, end, new))
+                remarks.append(f"{mine.name}: replaced")
     for start, end, new in sorted(pieces, reverse=True):
         text = text[:start] + new + text[end:]
+    known = {s.name for s in header.signatures}
+    besides = [s for h in installed.headers if h.path.endswith(f"/{name}") for s in h.signatures if s.name not in known]
+    for signature in besides:
+        wanted = signature.name in add
+        remarks.append(f"{signature.name}: {'added' if wanted else 'not shipped, --add would take it over'}")
+        if wanted:
+            text = _with_function(text, _VISIBILITY + prototype_text(signature, release))
     return text, remarks
 
 
-def _replacement(mine: Declaration, other: Declaration, release: str) -> str | None:
+def _with_function(text: str, prototype: str) -> str:
+    """Put a prototype behind the last declaration of a header."""
+    end = text.rfind("\n#ifdef __cplusplus\n}")
+    return f"{text[:end]}\n{prototype}\n{text[end:]}" if end >= 0 else f"{text}\n{prototype}\n"
+
+
+def _replacement(mine: Declaration, other: Declaration, release: str, text: str) -> str | None:
     """New text for a declaration, or None if it says the same."""
     if isinstance(mine, Signature) and isinstance(other, Signature):
         return prototype_text(other, release) if differences(mine, other) else None
     if isinstance(mine, EnumType) and isinstance(other, EnumType):
-        known = dict(mine.values)
-        if all(known.get(n) == v for n, v in other.values):
-            return None
-        merged = {**dict(other.values), **{n: v for n, v in known.items() if n not in dict(other.values)}}
-        lines = [f"    {n} = {v}," + ("" if n in known else f" /* since {release} */") for n, v in merged.items()]
-        return "\n".join([f"typedef enum {mine.name} {{", *lines, f"}} {mine.name};"])
+        known, theirs = dict(mine.values), dict(other.values)
+        lines = "".join(f"    {n} = {v}, /* since {release} */\n" for n, v in other.values if n not in known)
+        if any(theirs.get(n, v) != v for n, v in mine.values):
+            return block_text(EnumType(mine.name, other.values, 0))
+        end = text.rfind("}")
+        return text[:end] + lines + text[end:] if lines else None
     if isinstance(mine, RecordType) and isinstance(other, RecordType):
         changed = other.fields is not None and mine.fields != other.fields
         return block_text(RecordType(mine.name, other.kind, other.fields, 0)) if changed else None

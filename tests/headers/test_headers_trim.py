@@ -122,7 +122,7 @@ UPDATED = """/* Types of x. */
 #define ACL_LIMIT 3
 
 typedef enum aclMode {
-    ACL_A = 0,
+    ACL_A = 0, /* since 9.1 */
     ACL_B = 1,
     ACL_C = 2, /* since 9.2 */
 } aclMode;
@@ -149,6 +149,25 @@ def test_an_update_replaces_what_changed_and_names_the_rest() -> None:
         "aclChanged: replaced",
         "aclGone: not in the installed headers, kept",
     ]
+
+
+def test_a_renumbered_enum_is_written_anew() -> None:
+    newer = HeaderSet([parse("typedef enum aclMode { ACL_A = 7, ACL_B } aclMode;", "newer.h")])
+    text, _ = updated(SHIPPED, "acl/x.h", newer, "9.2")
+    assert "typedef enum aclMode {\n    ACL_A = 7,\n    ACL_B = 8,\n} aclMode;\n" in text
+
+
+def test_a_new_function_is_offered_and_added_on_demand() -> None:
+    name = "aclnnop/aclnn_thing.h"
+    newer = TRIMMED.replace(
+        "#ifdef __cplusplus\n}", "int aclnnThingV2(int a);\nint aclnnThingV3(int a);\n#ifdef __cplusplus\n}"
+    )
+    installed = HeaderSet([parse(newer, f"/usr/include/{name}")])
+    text, remarks = updated(TRIMMED, name, installed, "9.3", ["aclnnThingV2"])
+    assert remarks == ["aclnnThingV2: added", "aclnnThingV3: not shipped, --add would take it over"]
+    closing = "\n#ifdef __cplusplus\n}"
+    added = "\nACL_FUNC_VISIBILITY int aclnnThingV2(int a); /* since 9.3 */\n"
+    assert text == TRIMMED.replace(closing, added + closing)
 
 
 def test_paths_are_of_files_that_exist() -> None:
