@@ -215,6 +215,10 @@ void bindScales(const Plan &plan, const Launch &launch, Operands &o) {
     aclDataType q = plan.p.query->dtype, k = plan.p.key->front().dtype;
     if (q != k) {
         bindAntiquant(plan, launch, o);
+        // INT8 is multiplied as it is, scales apart; the narrower formats become FP16 first when the query is FP16.
+        bool inFp16 = q == ACL_FLOAT16 && k != ACL_INT8;
+        o.keys.scales.roundEachStep(inFp16);
+        o.values.scales.roundEachStep(inFp16);
     } else if (!isHalf(q)) {
         bindFullQuant(plan, launch, o);
     }

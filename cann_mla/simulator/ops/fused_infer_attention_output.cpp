@@ -48,26 +48,40 @@ bool isOutside(const Plan &plan, const Batch &batch, int64_t row, const Window &
     return row + window.next < 0 || row - window.pre > all - 1;
 }
 
+struct Ending {
+    float factor;  // what the accumulated output is multiplied by
+    float lse;
+};
+
+// The sink joins after the last block, so that numerators are rounded as if it were not there.
+Ending endRow(float maximum, float sum, const float *sink) {
+    if (!sink) return {1.0F / sum, maximum + std::log(sum)};
+    float larger = std::max(maximum, *sink), own = std::exp(maximum - larger);
+    float total = sum * own + std::exp(*sink - larger);
+    return {own / total, larger + std::log(total)};
+}
+
 }  // namespace
 
 void writeTile(const Plan &plan, const Operands &o, const Tile &tile, const Window &window, TileState &state) {
     const Batch &batch = o.batches[size(tile.batch)];
     bool dropMaskedRows = (plan.p.innerPrecise >> 1 & 1) != 0;
-    // FP8 numerators reach pScale, so the sum does as well; INT8 ones are quantScale1 times what the sum counts.
+    // FP8 numerators reach pScale, so the sum does as well.
     float shift = plan.numerator == Numerator::Fp8 ? std::log(o.numeratorScale) : 0.0F;
     for (int64_t r = 0; r < state.count; ++r) {
         int64_t head = tile.head + r / tile.rows, queryRow = tile.row + r % tile.rows;
+        float maximum = state.maximum[size(r)];
         if (isOutside(plan, batch, queryRow, window)) continue;
-        if (dropMaskedRows && state.maximum[size(r)] == masked) continue;
+        if (dropMaskedRows && maximum == masked) continue;
+        const float *sink = o.sink.empty() ? nullptr : &o.sink[size(head)];
+        Ending ending = endRow(maximum - shift, state.sum[size(r)], sink);
         int64_t token = batch.queryStart + queryRow;
-        float *row = state.output.data() + r * plan.dv, sum = state.sum[size(r)];
-        scale(row, size(plan.dv), o.valueScale / sum);
+        float *row = state.output.data() + r * plan.dv;
+        scale(row, size(plan.dv), o.valueScale * ending.factor);
         if (o.postScale) postQuantise(plan, o, head, row);
         int64_t offset = tile.batch * plan.out.batch + head * plan.out.head + token * plan.out.token;
         store(plan.p.attentionOut->dtype, row, plan.dv, o.out, offset);
-        if (!o.lse) continue;
-        int64_t at = tile.batch * plan.lse.batch + head * plan.lse.head + token * plan.lse.token;
-        o.lse[at] = state.maximum[size(r)] - shift + std::log(sum);
+        if (o.lse) o.lse[tile.batch * plan.lse.batch + head * plan.lse.head + token * plan.lse.token] = ending.lse;
     }
 }
 

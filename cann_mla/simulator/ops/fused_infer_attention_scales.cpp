@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.hpp"
+#include "ops/fused_infer_attention_softmax.hpp"
 
 namespace sim::fia {
 
@@ -125,12 +126,21 @@ int64_t Scales::microValueIndex(int64_t batch, int64_t head, int64_t token, int6
     return ((block * up(width_, 16) + channel / 16) * rows + slot / 64) * 32 + channel % 16 * 2 + second;
 }
 
+void Scales::round(float *row) const {
+    if (inFp16_) roundToFp16(row, static_cast<size_t>(width_));
+}
+
 void Scales::applyChannels(int64_t head, int64_t count, float *rows, int64_t ld) const {
     const float *scale = channelScale_.data() + head * width_;
     const float *offset = channelOffset_.empty() ? nullptr : channelOffset_.data() + head * width_;
     for (int64_t r = 0; r < count; ++r) {
         float *row = rows + r * ld;
-        for (int64_t c = 0; c < width_; ++c) row[c] = (row[c] + (offset ? offset[c] : 0.0F)) * scale[c];
+        if (offset) {
+            for (int64_t c = 0; c < width_; ++c) row[c] += offset[c];
+            round(row);
+        }
+        for (int64_t c = 0; c < width_; ++c) row[c] *= scale[c];
+        round(row);
     }
 }
 
@@ -139,7 +149,10 @@ void Scales::applyTokens(int64_t batch, int64_t head, int64_t token, int64_t cou
         int64_t index = tokenIndex(batch, head, token + r);
         float scale = scaleAt(index), offset = offset_ ? decodeElement(dtype_, offset_, first_ + index) : 0.0F;
         float *row = rows + r * ld;
-        for (int64_t c = 0; c < width_; ++c) row[c] = (row[c] + offset) * scale;
+        for (int64_t c = 0; c < width_; ++c) row[c] += offset;
+        if (offset_) round(row);
+        for (int64_t c = 0; c < width_; ++c) row[c] *= scale;
+        round(row);
     }
 }
 
@@ -152,6 +165,7 @@ void Scales::applyGroups(int64_t batch, int64_t head, int64_t token, int64_t cou
             int64_t end = std::min(width_, (group + 1) * groupSize);
             for (int64_t c = group * groupSize; c < end; ++c) rows[r * ld + c] *= scale;
         }
+        round(rows + r * ld);
     }
 }
 

@@ -29,6 +29,8 @@ class Scales {
     static Scales microValues(const Plan &plan, ScaleOperand scale, const PageTable &pages, int64_t width,
                               std::vector<int64_t> firstRows);
 
+    // Sum and product are rounded to FP16, as by a kernel that dequantises to the dtype of the query.
+    void roundEachStep(bool toFp16) { inFp16_ = toFp16; }
     // `token` counts from the first token of the batch, prefix and left padding included.
     void apply(int64_t batch, int64_t head, int64_t token, int64_t count, float *rows, int64_t ld) const;
 
@@ -41,6 +43,7 @@ class Scales {
     void applyTokens(int64_t batch, int64_t head, int64_t token, int64_t count, float *rows, int64_t ld) const;
     void applyGroups(int64_t batch, int64_t head, int64_t token, int64_t count, float *rows, int64_t ld) const;
     void applyMicroValues(int64_t batch, int64_t head, int64_t token, int64_t count, float *rows, int64_t ld) const;
+    void round(float *row) const;
     float scaleAt(int64_t index) const { return decodeElement(dtype_, scale_, first_ + index); }
 
     By by_ = By::Nothing;
@@ -49,7 +52,7 @@ class Scales {
     int64_t first_ = 0;           // where the half begins
     int64_t width_ = 0, heads_ = 1;
     Steps steps_;                 // of token scales
-    bool inPages_ = false, nz_ = false;
+    bool inPages_ = false, nz_ = false, inFp16_ = false;
     PageTable pages_;
     std::vector<float> channelScale_, channelOffset_;  // [N, D]
     std::vector<int64_t> begins_;  // first token or row of each batch

@@ -41,14 +41,9 @@ void startTile(const Plan &plan, const Operands &o, const Tile &tile, TileState 
     const Batch &batch = o.batches[size(tile.batch)];
     for (int64_t r = 0; r < count; ++r) {
         int64_t head = tile.head + r / tile.rows, token = batch.queryStart + tile.row + r % tile.rows;
-        if (!o.sink.empty()) {
-            state.maximum[size(r)] = o.sink[size(head)];
-            state.sum[size(r)] = 1.0F;
-        }
-        if (o.queryScale) {
-            const Steps &s = o.queryScaleSteps;
-            state.scoreScale[size(r)] *= o.queryScale[tile.batch * s.batch + head * s.head + token * s.token];
-        }
+        if (!o.queryScale) continue;
+        const Steps &s = o.queryScaleSteps;
+        state.scoreScale[size(r)] *= o.queryScale[tile.batch * s.batch + head * s.head + token * s.token];
     }
 }
 
