@@ -28,20 +28,20 @@ OBJECTS: dict[str, type[Owner]] = {
     "aclScalarList": ScalarList,
 }
 _SEQUENCES = (TensorList, IntArray, FloatArray, BoolArray, ScalarList)
-_STRINGS: dict[str, Any] = {}
-_MOST_STRINGS = 256
+STRINGS: dict[str, Any] = {}
+_MOSTSTRINGS = 256
 _FLOATS = {"float": np.finfo(np.float32), "double": np.finfo(np.float64)}
 
 
 def string(text: str) -> Any:
     """A NUL-terminated, mutable copy of a text, as CANN's ``char *`` parameters want it; remembered by its text."""
-    buffer = _STRINGS.get(text)
+    buffer = STRINGS.get(text)
     if buffer is None:
         if "\0" in text:
             raise ValueError(f"{text!r} holds a NUL, which ends a C string")
-        if len(_STRINGS) >= _MOST_STRINGS:
-            _STRINGS.clear()
-        buffer = _STRINGS[text] = abi().ffi.new("char[]", text.encode())
+        if len(STRINGS) >= _MOSTSTRINGS:
+            STRINGS.clear()
+        buffer = STRINGS[text] = abi().ffi.new("char[]", text.encode())
     return buffer
 
 

@@ -1,8 +1,8 @@
 """The two-phase call: ``Operator`` -> ``Plan`` (phase one) -> ``run`` (phase two).
 
-The way through :meth:`Operator.prepare` and :meth:`Plan.run` is kept short: tables are built once an operator, the
-arguments are passed over once, and whatever is unusual (a conversion, a mistake, a workspace, a second device)
-leaves it for a slower path that explains itself.
+The way through both phases is kept short: ``binding/phase_one.c`` puts plain arguments in C order and calls phase
+one, :meth:`Operator._finish` and :meth:`Plan.run` do the rest. Whatever is unusual (a conversion, a mistake, a
+workspace, a second device) goes another way, which takes longer and explains itself.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from pathlib import Path
 from threading import get_ident
 from typing import Any
 
-from cann_mla.arguments import convert, describe, document, number, string
+from cann_mla.arguments import STRINGS, convert, describe, document
 from cann_mla.binding import abi
+from cann_mla.binding._phase_one import phase_one
 from cann_mla.errors import CannError, ClosedError, failure
 from cann_mla.headers import HeaderSet, Role, Signature, read, shipped
 from cann_mla.libraries import Library, SharedObject, load
@@ -27,9 +28,10 @@ from cann_mla.runtime.owner import Owner
 from cann_mla.runtime.stream import Stream
 from cann_mla.tensor import Tensor, TensorList, closings, data_pointer
 
-_HANDLES = frozenset({TensorList, IntArray, FloatArray, BoolArray, Scalar, ScalarList})
+_KINDS = (Tensor, TensorList, IntArray, FloatArray, BoolArray, Scalar, ScalarList)
 _MISSING = object()
-_NULL = abi().ffi.NULL
+_ffi = abi().ffi
+_NULL = _ffi.NULL
 _new = object.__new__
 
 
@@ -51,7 +53,6 @@ class Operator:
     """
 
     def __init__(self, library: Library, signature: Signature, run: Signature, first: Any, second: Any) -> None:
-        ffi = abi().ffi
         self.name = run.name
         self.signature = signature
         self.__doc__ = document(signature, run)
@@ -65,9 +66,11 @@ class Operator:
                 f"{signature.name} does not end with the workspace size and the executor: it is no aclnn operator"
             )
         self._index = {p.name: i for i, p in enumerate(operands)}
-        self._template = [ffi.NULL if p.optional and p.type.endswith("*") else _MISSING for p in operands]
-        self._float32 = [p.name for p in operands if p.type == "float"]
-        self._cells: list[list[Any]] = []
+        self._template = [_NULL if p.optional and p.type.endswith("*") else _MISSING for p in operands]
+        self._spare: list[tuple[Any, Any]] = []
+        if not any(p.type == "float" for p in operands):  # cffi does not check the range of those
+            parts = (first, self._index, tuple(self._template), _KINDS, STRINGS, _NULL, self._spare, self._finish)
+            self.prepare = phase_one((*parts, self.prepare))  # type: ignore[method-assign]
 
     def __repr__(self) -> str:
         return f"<Operator {self.name}({', '.join(self._index)})>"
@@ -98,49 +101,33 @@ class Operator:
         SymbolNotFoundError
             If the loaded library does not have the operator.
         """
-        cells = self._cells.pop() if self._cells else self._new_cells()
-        row = self._template + cells
-        index = self._index
-        owned: dict[str, Owner] | None = None
-        try:
-            for name, value in arguments.items():
-                kind = type(value)
-                if kind is Tensor:
-                    row[index[name]] = value._handle
-                elif kind is int or kind is float:
-                    row[index[name]] = value
-                elif kind is str:
-                    row[index[name]] = string(value)
-                elif kind in _HANDLES:
-                    row[index[name]] = value._handle
-                elif kind is bool:
-                    row[index[name]] = value
-                elif value is None:
-                    row[index[name]] = _NULL
-                else:
-                    raise TypeError
-            if self._float32:
-                self._check_float32(arguments)
-            status = self._first(*row)
-        except (TypeError, ValueError, KeyError, AttributeError, OverflowError):
-            # The call was not made. Convert what can be converted; anything else is explained there.
-            owned = {}
-            row = self._converted_row(arguments, owned) + cells
-            status = self._first(*row)
+        owned: dict[str, Owner] = {}
+        cells = self._spare.pop() if self._spare else (_ffi.new("uint64_t *"), _ffi.new("aclOpExecutor **"))
+        row = self._template.copy()
+        for name, value in convert(self._resolved, arguments, owned).items():
+            row[self._index[name]] = value
+        status = self._first(*row, *cells)
+        plan = self._finish(status, tuple(arguments), tuple(arguments.values()), cells)
+        plan._owned = owned
+        if repeatable:
+            plan._make_repeatable()
+        return plan
+
+    def _finish(self, status: int, names: tuple[str, ...], values: tuple[Any, ...], cells: tuple[Any, Any]) -> Plan:
+        """Make the plan, after phase one was called."""
         if status:
-            raise self._failure("GetWorkspaceSize", status, arguments)
+            raise self._failure("GetWorkspaceSize", status, dict(zip(names, values, strict=True)))
         plan: Plan = _new(Plan)
         plan.operator = self
-        plan._arguments = arguments
-        plan._owned = owned
+        plan._names = names
+        plan._values = values
+        plan._owned = None
+        plan._refreshed = None
         plan.workspace_size = cells[0][0]
         plan._handle = cells[1][0]
         plan._thread = get_ident()
         plan._closings = closings[0]
-        plan._refreshed = None
-        self._cells.append(cells)
-        if repeatable:
-            plan._make_repeatable()
+        self._spare.append(cells)
         return plan
 
     def __call__(self, stream: Stream, workspace: DeviceMemory | None = None, **arguments: Any) -> None:
@@ -159,20 +146,6 @@ class Operator:
         As :meth:`prepare` and :meth:`Plan.run`.
         """
         self.prepare(**arguments).run(stream, workspace)
-
-    def _new_cells(self) -> list[Any]:
-        ffi = abi().ffi
-        return [ffi.new("uint64_t *"), ffi.new("aclOpExecutor **")]
-
-    def _converted_row(self, arguments: Mapping[str, Any], owned: dict[str, Owner]) -> list[Any]:
-        row = self._template.copy()
-        for name, value in convert(self._resolved, arguments, owned).items():
-            row[self._index[name]] = value
-        return row
-
-    def _check_float32(self, arguments: Mapping[str, Any]) -> None:
-        for name in self._float32:
-            number("float", arguments[name])
 
     def _failure(self, phase: str, status: int, arguments: Mapping[str, Any]) -> CannError:
         api = self.signature.name if phase == "GetWorkspaceSize" else self.name
@@ -195,18 +168,20 @@ class Plan(Owner):
     """
 
     __slots__ = (
-        "_arguments",
         "_closings",
+        "_names",
         "_owned",
         "_refreshed",
         "_thread",
+        "_values",
         "operator",
         "workspace_size",
     )
     _closed_hint = "a plan runs once; prepare it with repeatable=True to run it again"
     operator: Operator
     workspace_size: int
-    _arguments: dict[str, Any]
+    _names: tuple[str, ...]
+    _values: tuple[Any, ...]
     _owned: dict[str, Owner] | None
     _refreshed: dict[str, Any] | None
     _thread: int
@@ -214,6 +189,11 @@ class Plan(Owner):
 
     def __init__(self) -> None:
         raise TypeError("a Plan is made by Operator.prepare")
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments as they were given, by C name."""
+        return dict(zip(self._names, self._values, strict=True))
 
     def __repr__(self) -> str:
         state = "done" if self.closed else f"workspace {self.workspace_size}"
@@ -252,14 +232,13 @@ class Plan(Owner):
             self._run_checked(stream, workspace)
             return
         operator = self.operator
-        try:
-            executor, queue = self._handle, stream._handle
-        except AttributeError:
-            executor, queue = self.handle, stream.handle
-        del self._handle
+        executor, queue = self._handle, stream._handle
+        if executor is None or queue is None:
+            executor, queue = self.handle, stream.handle  # one of them raises
+        self._handle = None
         status = operator._second(_NULL, 0, executor, queue)
         if status:
-            raise operator._failure("launch", status, self._arguments)
+            raise operator._failure("launch", status, self.arguments)
         stream._launches.append(operator.name)
 
     def _run_checked(self, stream: Stream, workspace: DeviceMemory | None) -> None:
@@ -269,22 +248,22 @@ class Plan(Owner):
             workspace = stream.workspace(self.workspace_size)
         address = data_pointer(workspace)
         if self._refreshed is None:
-            del self._handle
+            self._handle = None
         operator = self.operator
         status = operator._second(address, 0 if workspace is None else workspace.nbytes, executor, queue)
         if status:
-            raise operator._failure("launch", status, self._arguments)
+            raise operator._failure("launch", status, self.arguments)
         stream._launches.append(operator.name)
 
     def _check(self, stream: Stream, workspace: DeviceMemory | None) -> None:
         name = self.operator.name
         if self._thread != get_ident():
             raise RuntimeError(f"this plan of {name} was prepared in another thread; CANN wants both phases in one")
-        for argument, value in self._arguments.items():
+        for argument, value in self.arguments.items():
             if isinstance(value, Owner) and value.closed:
                 raise ClosedError(f"{name}: argument {argument} was closed between prepare and run")
         device = stream.device
-        for argument, value in self._arguments.items():
+        for argument, value in self.arguments.items():
             if isinstance(value, Tensor) and value.device not in (None, device):
                 raise ValueError(
                     f"{name}: the stream is on device {device}, argument {argument} on device {value.device}; "
@@ -341,7 +320,7 @@ class Plan(Owner):
         for parameter in self.operator.signature.operands:
             if parameter.pointee not in ("aclTensor", "aclTensorList"):
                 continue
-            value: Any = (self._owned or {}).get(parameter.name) or self._arguments.get(parameter.name)
+            value: Any = (self._owned or {}).get(parameter.name) or self.arguments.get(parameter.name)
             if parameter.name == name:
                 if value is None:
                     raise ValueError(f"{name} was null in phase one; only operands that were given can be changed")

@@ -12,11 +12,7 @@ _Self = TypeVar("_Self", bound="Owner")
 
 
 class Owner:
-    """Owns one C handle.
-
-    The slot ``_handle`` is empty when the object is closed, so that code that must be fast can read it without a
-    check and turn the AttributeError into :class:`ClosedError` afterwards.
-    """
+    """Owns one C handle, kept in ``_handle``; None there means closed."""
 
     __slots__ = ("__weakref__", "_handle")
 
@@ -34,24 +30,21 @@ class Owner:
         ClosedError
             If the object is closed.
         """
-        try:
-            return self._handle
-        except AttributeError:
-            raise ClosedError(f"this {type(self).__name__} has been closed; {self._closed_hint}") from None
+        handle = self._handle
+        if handle is None:
+            raise ClosedError(f"this {type(self).__name__} has been closed; {self._closed_hint}")
+        return handle
 
     @property
     def closed(self) -> bool:
         """Whether the object has given up its handle."""
-        return not hasattr(self, "_handle")
+        return self._handle is None
 
     def close(self) -> None:
         """Give the handle back to C. Closing twice is allowed."""
-        try:
-            handle = self._handle
-            del self._handle
-        except AttributeError:
-            return
-        self._release(handle)
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            self._release(handle)
 
     def _release(self, handle: Any) -> None:
         raise NotImplementedError
@@ -66,5 +59,6 @@ class Owner:
         self.close()
 
     def __del__(self) -> None:
-        if not sys.is_finalizing():  # at exit, a leak is better than a call into a half-dead runtime
+        # None: closed, or never finished. At exit, a leak is better than a call into a half-dead runtime.
+        if getattr(self, "_handle", None) is not None and not sys.is_finalizing():
             self.close()
