@@ -68,6 +68,7 @@ class OutputResult:
             "max_abs": max(part.max_abs for part in parts),
             "max_rel": max(part.max_rel for part in parts),
             "share_ok": min(part.share_ok for part in parts),
+            "share_equal": min(part.share_equal for part in parts),
             "standard": found[1].standard,
             "worst": list(found[1].worst),
             "ok": self.ok,

@@ -155,7 +155,7 @@ def _output_cells(case: Case | None, output: str, standard: str, measured: Recor
         _number(measured["max_abs"]),
         _number(measured["max_rel"]),
         f"{measured['share_ok']:.6g}",
-        ",".join(map(str, measured.get("worst", []))),
+        ",".join(map(str, measured.get("worst", []))) if measured["max_abs"] else "",
         Text(verdict, style=_STYLE[verdict]),
     ]
 

@@ -132,6 +132,7 @@ class Prepared:
     ) -> None:
         self.session, self.case, self.roles, self.repeatable = session, case, roles, repeatable
         self.tensors: dict[str, Any] = {}
+        self.arguments: dict[str, Any] = {}  # of the two-phase call, by C name
         self._owned: list[Any] = []
         self.plan: Any = None
         try:
@@ -209,6 +210,7 @@ class Prepared:
         }
         for name, operand in case.tensors.items():
             arguments[name] = self._operand(name, operand)
+        self.arguments = arguments
         return operator(case.op).prepare(repeatable=self.repeatable, **arguments)
 
     def _operand(self, name: str, operand: TensorSpec | list[TensorSpec] | None) -> Any:

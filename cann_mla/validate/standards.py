@@ -107,6 +107,7 @@ class Totals:
 
     count: int = 0
     bad: int = 0
+    equal: int = 0
     max_abs: float = 0.0
     max_rel: float = 0.0
     worst: int = 0  # flat index of the most severe element
@@ -132,6 +133,7 @@ class Totals:
         start = self.count
         self.count += chunk.a.size
         self.bad += int(np.count_nonzero(grade.bad))
+        self.equal += int(np.count_nonzero(chunk.same))
         self.max_abs = max(self.max_abs, float(chunk.diff.max(initial=0.0)))
         self.max_rel = max(self.max_rel, float(chunk.relative(np.abs(chunk.g)).max(initial=0.0)))
         if grade.severity.size:
@@ -154,6 +156,7 @@ class Judgement:
     max_abs: float
     max_rel: float
     share_ok: float
+    share_equal: float
     worst: tuple[int, ...]
 
 
@@ -214,6 +217,7 @@ class Standard(ABC):
             totals.max_abs,
             totals.max_rel,
             totals.share_ok,
+            totals.equal / totals.count if totals.count else 1.0,
             tuple(map(int, worst)),
         )
 
