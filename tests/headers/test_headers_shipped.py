@@ -48,6 +48,7 @@ def test_the_reader_agrees_with_pycparser(tmp_path: Path) -> None:
     fixed = "".join(f"typedef int {s}int{b}_t;" for s in ("", "u") for b in (8, 16, 32, 64))
     (stubs / "stdint.h").write_text(f"#pragma once\n{fixed}\n")
     (stubs / "stddef.h").write_text("#pragma once\ntypedef int size_t;\n")
+    (stubs / "string.h").write_text("")
     (stubs / "stdbool.h").write_text("#pragma once\ntypedef int bool;\n")
     command = ["gcc", "-E", "-P", "-nostdinc", "-D__attribute__(x)=", f"-I{stubs}", f"-I{ROOT}", str(source)]
     text = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
