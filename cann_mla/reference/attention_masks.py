@@ -152,7 +152,8 @@ class MaskRule:
         operand = self.operand
         assert operand is not None
         if operand.ndim == 2:
-            return operand[sequence : sequence + 1] if self.single_row else operand
+            row = sequence if operand.shape[0] > 1 else 0
+            return operand[row : row + 1] if self.single_row else operand
         matrices: Array = operand.reshape(-1, *operand.shape[-2:])
         own: Array = matrices[sequence if operand.shape[0] == sequences else 0]
         return own

@@ -236,14 +236,17 @@ class MicroscalingNumerics(Numerics):
 
 
 class PerTensorEightBitNumerics(Numerics):
-    """FP8 or HIFLOAT8 operands with one scale each (deqScale1, quantScale1, deqScale2)."""
+    """FP8 or HIFLOAT8 operands with one scale each (deqScale1, quantScale1, deqScale2).
+
+    Blocks are half as long for wide heads, whose keys would not fit otherwise.
+    """
 
     work = np.float32
-    block_columns = 128
     hidden = -_FP16_MAX
 
-    def __init__(self, rounding: Rounding, quant_scale1: np.float32, deq_scale2: np.float32) -> None:
+    def __init__(self, rounding: Rounding, quant_scale1: np.float32, deq_scale2: np.float32, key_width: int) -> None:
         super().__init__(float(deq_scale2))
+        self.block_columns = 128 if key_width <= 128 else 64
         self._round = rounding
         self._quant_scale1 = quant_scale1
 

@@ -72,7 +72,8 @@ class AttentionOutputs:
     ) -> None:
         self._element = FP64 if exact and element in (FP16, BF16, FP32) else element
         self._heads = heads
-        self._post = post
+        # The type of the output decides; scales of an output that is not quantised have no effect.
+        self._post = post if element not in (FP16, BF16, FP32) else None
         order = layouts.output
         self.attention = np.zeros(output_shape(order, batches, heads, tokens, width), self._element.numpy)
         self._view = heads_first(self.attention, order, heads)

@@ -151,7 +151,7 @@ def _per_tensor(operands: AttentionOperands, exact: bool) -> Quantisation:
     if o.given.query.dtype == INT8.numpy:
         return Quantisation(Int8Numerics(o.given.scale_value, deq_scale1, quant_scale1, deq_scale2), 1.0)
     rounding = ROUNDINGS[dtype(o.given.query.dtype).name]
-    return Quantisation(PerTensorEightBitNumerics(rounding, quant_scale1, deq_scale2), folded)
+    return Quantisation(PerTensorEightBitNumerics(rounding, quant_scale1, deq_scale2, o.key_width), folded)
 
 
 def _latent(operands: AttentionOperands, soc: str, exact: bool) -> Quantisation:

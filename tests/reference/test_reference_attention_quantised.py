@@ -217,6 +217,24 @@ def test_int8_numerators_are_rounded_after_quant_scale1() -> None:
     np.testing.assert_allclose(lse.item(), 2 + np.log(total), rtol=1e-6)
 
 
+@pytest.mark.parametrize("kind", ["FLOAT8_E4M3FN", "HIFLOAT8"])
+@pytest.mark.parametrize("width", [64, 192])
+def test_eight_bit_floats_per_tensor_follow_the_scales(kind: str, width: int) -> None:
+    numbers = [RNG.integers(-12, 12, (B, n, 150, width)).astype(np.float32) for n in (N, NK, NK)]
+    query, key, value = (a.astype(E4M3) if kind == "FLOAT8_E4M3FN" else hifloat8_encode(a) for a in numbers)
+    scales = {"deq_scale1": one(2**-5), "quant_scale1": one(16.0), "deq_scale2": one(2**-6)}
+    got, lse = run(query, key, value, **scales, precision="exact", soc="Ascend950")
+    values = [hifloat8_decode(a) if a.dtype == HIFLOAT8.numpy else a.astype(np.float32) for a in (query, key, value)]
+    want, want_lse = plain(*values, SCALE * 2**-5)
+    tight(got, want * 16 * 2**-6)
+    tight(lse, want_lse)
+    device, device_lse = run(query, key, value, **scales, soc="Ascend950")
+    # A numerator is off by 1/16 (E4M3) or 1/8 (HIFLOAT8 up to 16) of itself at most, so is their weighted sum.
+    bound = np.abs(values[2]).max() * 16 * 2**-6 * (2**-4 if kind == "FLOAT8_E4M3FN" else 2**-3)
+    assert np.abs(device - got).max() < bound
+    np.testing.assert_allclose(device_lse, lse, rtol=1e-5, atol=1e-5)
+
+
 def latent(kind: Any, value_scale: float = 0.25) -> dict[str, Any]:
     return {
         "query_rope": RNG.standard_normal((1, 8, 2, 64)).astype(ml_dtypes.bfloat16),

@@ -388,6 +388,13 @@ def test_output_quantisation_per_channel() -> None:
     assert got.min() == -128
 
 
+def test_scale_of_an_unquantised_output_has_no_effect() -> None:
+    operands = make()
+    want, _ = run(*operands, precision="device")
+    got, _ = run(*operands, precision="device", quant_scale2=np.ones(7, np.float32), out_dtype="FP16")
+    assert np.array_equal(got, want)
+
+
 def test_door_knows_versions_and_shapes() -> None:
     query, key, value = make()
     tensors = {"query": query, "key": [key], "value": [value]}
