@@ -380,6 +380,7 @@ def load_headers(
     paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     *,
     library: str | os.PathLike[str] | None = None,
+    roles: Mapping[str, Mapping[str, str]] | None = None,
 ) -> dict[str, Operator]:
     """Read aclnn headers at run time and bind the operators in them. No compiler is needed.
 
@@ -390,6 +391,9 @@ def load_headers(
     library : path, optional
         The shared library that has the operators. Default: the libraries that are loaded already, custom
         operator packages among them.
+    roles : mapping, optional
+        Corrections where a prototype does not tell what a parameter is for: operator -> parameter -> role, with
+        "optional" behind it where null is allowed, as in ``{"aclnnX": {"state": "inplace optional"}}``.
 
     Returns
     -------
@@ -404,7 +408,7 @@ def load_headers(
         If `library` cannot be loaded, or a header has no operator.
     """
     files = list(_header_files([paths] if isinstance(paths, str | os.PathLike) else paths))
-    headers: HeaderSet = read(files, known=shipped.load())
+    headers: HeaderSet = read(files, known=shipped.load(), roles=roles)
     if not headers.operators:
         raise LookupError(f"no operator in {', '.join(map(str, files))}: it takes both phases of one")
     loaded = load()

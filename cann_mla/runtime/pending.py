@@ -8,6 +8,7 @@ append of a name, and a loop without a synchronisation keeps no more than the la
 from __future__ import annotations
 
 from collections import deque
+from threading import Lock
 from typing import Any
 
 from cann_mla.binding import abi
@@ -26,10 +27,11 @@ class Wait:
 
     def __init__(self, stream: PendingWork) -> None:
         self._stream = stream
-        self._launches, stream._launches = stream._launches, deque(maxlen=REMEMBERED_LAUNCHES)
-        self._kept, stream._kept = stream._kept, []
-        self._sealed, stream._sealed = stream._sealed, deque()
-        stream._waits.append(self)
+        with stream._reclaiming:
+            stream._waits.append(self)  # first, so that the stream is busy throughout
+            self._launches, stream._launches = stream._launches, deque(maxlen=REMEMBERED_LAUNCHES)
+            self._kept, stream._kept = stream._kept, []
+            self._sealed, stream._sealed = stream._sealed, deque()
 
     @property
     def launches(self) -> tuple[str, ...]:
@@ -43,10 +45,11 @@ class Wait:
     def failed(self) -> None:
         """The stream may still be at it."""
         stream = self._stream
-        stream._launches.extendleft(reversed(self._launches))
-        stream._kept[:0] = self._kept
-        stream._sealed.extendleft(reversed(self._sealed))
-        self._sealed = deque()
+        with stream._reclaiming:
+            stream._launches.extendleft(reversed(self._launches))
+            stream._kept[:0] = self._kept
+            stream._sealed.extendleft(reversed(self._sealed))
+            self._sealed = deque()
         self._end()
 
     def _end(self) -> None:
@@ -59,7 +62,7 @@ class Wait:
 class PendingWork(Owner):
     """A stream's memory of its queue; the base of :class:`~cann_mla.runtime.stream.Stream`."""
 
-    __slots__ = ("_context", "_events", "_kept", "_launches", "_library", "_sealed", "_waits")
+    __slots__ = ("_context", "_events", "_kept", "_launches", "_library", "_reclaiming", "_sealed", "_waits")
     teardown_rank = 0
 
     def __init__(self, library: Library, context: Any) -> None:
@@ -70,6 +73,7 @@ class PendingWork(Owner):
         self._kept: list[Any] = []
         self._sealed: deque[tuple[Any, list[Any]]] = deque()
         self._events: list[Any] = []
+        self._reclaiming = Lock()
 
     @property
     def busy(self) -> bool:
@@ -84,7 +88,7 @@ class PendingWork(Owner):
         """Let go of what the stream has passed; with `wait`, of everything kept, when it has passed."""
         if self.closed or not (self._kept or self._sealed):
             return
-        with on_context(self._library, self._context):
+        with self._reclaiming, on_context(self._library, self._context):
             if self._kept and (wait or not self._sealed or len(self._kept) >= _KEPT_BEFORE_AN_EVENT):
                 self._seal()
             self._let_go(wait)

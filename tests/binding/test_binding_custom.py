@@ -147,3 +147,145 @@ except cann_mla.SymbolNotFoundError as error:
     assert "aclnnScaleShiftGetWorkspaceSize is in none of the loaded libraries" in run_python(
         program, CANN_MLA_BACKEND="sim"
     )
+
+
+START = """
+import numpy as np, cann_mla
+from cann_mla import c
+device = cann_mla.Device(0)
+stream = cann_mla.Stream()
+x = cann_mla.Tensor.zeros((3, 2), "FP32")
+out = cann_mla.Tensor.zeros((3, 2), "FP32")
+operator = cann_mla.operator("aclnnScaleShift")
+given = dict(x=x, shifts=[], scale=1.0, repeat=1, rounding=0, out=out)
+"""
+
+
+def test_fault_of_a_kernel_names_what_was_queued(custom_package: Path, run_python: Callable[..., str]) -> None:
+    program = (
+        START
+        + """
+operator(stream, **given)
+stream.synchronize()
+x.memory.fill(0, stream=stream)
+operator(stream, **given)
+operator(stream, **given, rowsOptional=[7])
+try:
+    stream.synchronize()
+except cann_mla.CannError as error:
+    print(error.api, error.phase, error.status, error.status_name)
+    print(error.text)
+    print(error.launches)
+    print(error)
+"""
+    )
+    lines = run_python(program, ASCEND_CUSTOM_OPP_PATH=str(custom_package), CANN_MLA_BACKEND="sim").splitlines()
+    assert lines[0] == "aclrtSynchronizeStream synchronize 507015 ACL_ERROR_RT_AICORE_EXCEPTION"
+    assert "row 7 is outside of x" in lines[1]
+    assert lines[2] == "('aclrtMemsetAsync', 'aclnnScaleShift', 'aclnnScaleShift')"
+    assert "since the last good synchronisation: aclrtMemsetAsync, aclnnScaleShift x 2" in lines[-1]
+
+
+def test_timeout_leaves_the_stream_usable(custom_package: Path, run_python: Callable[..., str]) -> None:
+    program = (
+        START
+        + """
+operator(stream, **given, labelOptional="slow")
+try:
+    stream.synchronize(timeout=0.01)
+except cann_mla.CannError as error:
+    print(error.status_name, error.launches)
+print(stream.query())
+event = stream.record()
+try:
+    event.synchronize(timeout=0.01)
+except cann_mla.CannError as error:
+    print(error.status_name)
+stream.synchronize()
+print(stream.query(), event.query())
+"""
+    )
+    lines = run_python(program, ASCEND_CUSTOM_OPP_PATH=str(custom_package), CANN_MLA_BACKEND="sim").splitlines()
+    assert lines == [
+        "ACL_ERROR_RT_STREAM_SYNC_TIMEOUT ('aclnnScaleShift',)",
+        "False",
+        "ACL_ERROR_RT_EVENT_SYNC_TIMEOUT",
+        "True True",
+    ]
+
+
+def test_operands_and_workspace_outlive_queued_work(custom_package: Path, run_python: Callable[..., str]) -> None:
+    program = (
+        START
+        + """
+x.copy_from(np.arange(6, dtype=np.float32).reshape(3, 2))
+empty = c.cannMlaSimDeviceBytes(0)
+source = cann_mla.Tensor.from_numpy(x.to_numpy())
+workspace = cann_mla.DeviceMemory(1 << 16)
+operator(stream, workspace, **{**given, "x": source}, labelOptional="slow")
+operator(stream, **{**given, "x": source})
+source.close()
+workspace.close()
+print(stream.query(), c.cannMlaSimDeviceBytes(0) > empty)
+stream.synchronize()
+print(out.to_numpy().tolist(), c.cannMlaSimDeviceBytes(0) == empty)
+"""
+    )
+    lines = run_python(program, ASCEND_CUSTOM_OPP_PATH=str(custom_package), CANN_MLA_BACKEND="sim").splitlines()
+    assert lines == ["False True", "[[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]] True"]
+
+
+def test_workspaces_stay_flat_without_a_synchronisation(custom_package: Path, run_python: Callable[..., str]) -> None:
+    program = (
+        START
+        + """
+operator(stream, **given)
+most = c.cannMlaSimDeviceBytes(0)
+for index in range(5000):
+    operator(stream, **given)
+    with cann_mla.DeviceMemory(64) as workspace:
+        operator(stream, workspace, **given)
+    if index % 100 == 0:
+        most = max(most, c.cannMlaSimDeviceBytes(0))
+print(most)
+"""
+    )
+    assert int(run_python(program, ASCEND_CUSTOM_OPP_PATH=str(custom_package), CANN_MLA_BACKEND="sim")) < 100_000
+
+
+def test_two_threads_with_a_stream_each(custom_package: Path, run_python: Callable[..., str]) -> None:
+    program = (
+        START
+        + """
+from concurrent.futures import ThreadPoolExecutor
+
+def work(number):
+    device.use()
+    with cann_mla.Stream() as own, cann_mla.Tensor.zeros((3, 2), "FP32") as result:
+        values = np.full((3, 2), number, np.float32)
+        for _ in range(200):
+            with cann_mla.Tensor.from_numpy(values) as tensor:
+                operator(own, **{**given, "x": tensor, "scale": 2.0, "out": result})
+        own.synchronize()
+        return bool((result.to_numpy() == 2 * number).all())
+
+with ThreadPoolExecutor(4) as pool:
+    print(list(pool.map(work, range(8))))
+print(c.cannMlaSimFindingCount())
+"""
+    )
+    lines = run_python(
+        program, ASCEND_CUSTOM_OPP_PATH=str(custom_package), CANN_MLA_BACKEND="sim", CANN_MLA_SIM_STRICT="1"
+    ).splitlines()
+    assert lines == [str([True] * 8), "0"]
+
+
+def test_roles_can_be_corrected(custom_package: Path, run_python: Callable[..., str]) -> None:
+    program = f"""
+import cann_mla
+path = {str(custom_package / "op_api/include/aclnn_scale_shift.h")!r}
+operators = cann_mla.load_headers(path, roles={{"aclnnScaleShift": {{"x": "inplace optional"}}}})
+parameter = operators["aclnnScaleShift"].signature["x"]
+print(parameter.role.value, parameter.optional)
+"""
+    assert run_python(program, CANN_MLA_BACKEND="sim") == "inplace True\n"

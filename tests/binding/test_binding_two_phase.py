@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import pydoc
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -319,6 +321,29 @@ def test_many_calls_without_a_synchronisation_stay_flat(operator: Any, device: c
     assert len(stream._launches) <= 512
     stream.synchronize()
     assert c.cannMlaSimLiveHandles(c.CANN_MLA_SIM_EXECUTOR) == executors
+
+
+def test_no_reference_is_kept_or_lost(operator: Any, tensors: dict[str, Tensor], stream: Stream) -> None:
+    tensor, name = tensors["tokenX"], next(iter(tensors))
+    arguments = {**tensors, **ATTRIBUTES}
+    wrong = {**arguments, "tileSize": 2**70}
+
+    def counts() -> list[int]:
+        gc.collect()
+        return [sys.getrefcount(thing) for thing in (tensor, tensor.handle, name, 1e-5, operator)]
+
+    def call_in_every_way() -> None:
+        operator(stream, **arguments)
+        operator.prepare(**arguments).close()
+        with pytest.raises(OverflowError):
+            operator.prepare(**wrong)
+        stream.synchronize()
+
+    call_in_every_way()
+    before = counts()
+    for _ in range(100):
+        call_in_every_way()
+    assert counts() == before
 
 
 def test_help_shows_the_prototype_with_roles(operator: Any) -> None:

@@ -1,8 +1,10 @@
 // The library of the custom operator package: written against the simulator as its own operators are.
 #include "aclnn_scale_shift.h"
 
+#include <chrono>
 #include <cmath>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "core/operator.hpp"
@@ -25,7 +27,12 @@ scaleStatus aclnnScaleShiftGetWorkspaceSize(const aclTensor *x, const aclTensorL
     std::vector<int64_t> chosen;
     for (int64_t row = 0; rows == nullptr && row < input->dim(0); ++row) chosen.push_back(row);
     if (rows != nullptr) chosen = *rows;
+    int64_t height = input->dim(0);
     return call.accept(64, [=](const sim::Launch &launch) {
+        if (label == "slow") std::this_thread::sleep_for(std::chrono::milliseconds(300));
+        for (int64_t row : chosen) {
+            if (row >= height) throw sim::KernelFault(507015, "row " + std::to_string(row) + " is outside of x");
+        }
         float shift = 0;
         for (const void *one : launch.inList("shifts")) shift += *static_cast<const float *>(one);
         for (int64_t row : chosen) {
