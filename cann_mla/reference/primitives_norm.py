@@ -80,7 +80,7 @@ def dynamic_quant(
     """
     values = _smoothed(x, smooth_scales, group_index, compute_type(precision))
     top = values.dtype.type(_largest(out))
-    maximum = np.abs(values).max(axis=-1, keepdims=True)
+    maximum = np.abs(values).max(axis=-1, keepdims=True, initial=0)
     scale = maximum / top if precision == "exact" else maximum * (values.dtype.type(1) / top)
     return _cast(np.where(scale == 0, 0, values / scale), out), scale[..., 0]
 

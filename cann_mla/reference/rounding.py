@@ -64,7 +64,7 @@ def widen(array: Array, compute: npt.DTypeLike = np.float32) -> Array:
 
 
 def _look_up(pairs: npt.NDArray[np.complex64], byte: npt.NDArray[np.uint8]) -> Array:
-    if byte.ndim == 0 or byte.shape[-1] % 2:
+    if byte.size == 0 or byte.ndim == 0 or byte.shape[-1] % 2:
         return pairs.view(np.float32)[0:512:2].take(byte)
     values = np.empty(byte.shape, np.float32)
     # Some rows at a time: the look-up widens its indices, which should not leave the processor's cache.

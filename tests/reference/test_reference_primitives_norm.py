@@ -115,6 +115,13 @@ def test_int32_packs_eight_elements_low_nibble_first() -> None:
     assert elements.astype(int).tolist() == [7, 1, 2, 3, -1, -7, 0, 4]
 
 
+@pytest.mark.parametrize("shape", [(0, 8), (3, 0), (2, 0, 4)])
+def test_nothing_to_quantise(shape: tuple[int, ...]) -> None:
+    elements, scales = dynamic_quant(np.zeros(shape, np.float16))
+    assert elements.shape == shape
+    assert scales.shape == shape[:-1]
+
+
 def test_by_c_name() -> None:
     x = np.array([[2, 2]], np.float16)
     got = evaluate(
