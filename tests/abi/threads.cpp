@@ -1,4 +1,4 @@
-// Eight threads and four streams a thread pair: handles, memory, launches and events at once. Meant for ThreadSanitizer.
+// Eight threads with two streams each: handles, memory, launches and events at once. Meant for ThreadSanitizer.
 #include <thread>
 #include <vector>
 

@@ -26,10 +26,12 @@ inline aclnnStatus sumGetWorkspaceSize(const aclTensorList *xs, const aclTensor 
     if (y == nullptr) return call.reject(ACLNN_ERR_PARAM_NULLPTR, "yOut is null");
     if (call.allOutputsEmpty()) return call.acceptEmpty();
     int64_t length = count(y);
-    for (const sim::TensorDesc *input : *inputs) {
-        if (count(input) != length) return call.reject(ACLNN_ERR_INNER_TILING_ERROR, "an input differs in size from yOut");
-    }
     bool hasBias = bias != nullptr, hasAcc = acc != nullptr;
+    if (hasBias) inputs->push_back(bias);
+    if (hasAcc) inputs->push_back(acc);
+    for (const sim::TensorDesc *input : *inputs) {
+        if (count(input) != length) return call.reject(ACLNN_ERR_INNER_TILING_ERROR, "an operand differs in size");
+    }
     return call.accept(96, [=](const sim::Launch &launch) {
         std::this_thread::sleep_for(std::chrono::milliseconds(sleepMilliseconds));
         float *out = launch.out<float>("yOut");

@@ -88,13 +88,20 @@ char *reserve(size_t length, int protection) {
     return static_cast<char *>(range);
 }
 
+// Room for guard bands and fragmentation, so that an honest program sees all of the capacity.
+size_t addressRange(size_t capacity) { return roundUp(capacity + capacity / 4 + (size_t{64} << 20), kHugePage); }
+
 Arena::Arena(int32_t device, size_t capacity)
     : device_(device),
       capacity_(capacity),
-      // Room for guard bands and fragmentation, so that an honest program sees `capacity` bytes.
-      length_(roundUp(capacity + capacity / 4 + (size_t{64} << 20), kHugePage)),
-      reserved_(reserve(length_, PROT_NONE)),
-      bytes_(reserve(length_, PROT_READ | PROT_WRITE)) {
+      length_(addressRange(capacity)),
+      // One reservation for both ranges, so that a failure leaves nothing behind.
+      reserved_(reserve(2 * length_, PROT_NONE)),
+      bytes_(reserved_ + length_) {
+    if (mprotect(bytes_, length_, PROT_READ | PROT_WRITE) != 0) {
+        munmap(reserved_, 2 * length_);
+        throw std::bad_alloc();
+    }
     madvise(bytes_, length_, MADV_DONTDUMP);
     free_[0] = length_;
 }
@@ -247,12 +254,26 @@ void Arena::checkGuards(const char *api) {
     for (auto &[offset, block] : live_) checkGuard(offset, block, api);
 }
 
+// A device with less memory where the process may not have so large an address range (ulimit -v).
+std::unique_ptr<Arena> makeArena(int32_t device, size_t capacity) {
+    constexpr size_t least = size_t{16} << 20;
+    try {
+        return std::make_unique<Arena>(device, capacity);
+    } catch (const std::bad_alloc &) {
+        if (capacity <= least) throw;
+        size_t smaller = std::max(capacity / 2, least);
+        std::fprintf(stderr, "cann_mla simulator: no address range for %zu bytes on device %d, trying %zu; set "
+                     "CANN_MLA_SIM_MEMORY\n", capacity, device, smaller);
+        return makeArena(device, smaller);
+    }
+}
+
 // Made together at first use and never unmapped: kernels may still run while the process ends.
 const std::vector<std::unique_ptr<Arena>> &arenas() {
     static const auto &all = *[] {
         auto *made = new std::vector<std::unique_ptr<Arena>>;
         for (int32_t device = 0; device < settings().devices; ++device) {
-            made->push_back(std::make_unique<Arena>(device, settings().memory));
+            made->push_back(makeArena(device, settings().memory));
         }
         return made;
     }();

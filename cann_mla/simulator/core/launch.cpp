@@ -27,8 +27,12 @@ HostBuffer hostBuffer(int64_t bytes) {
     return buffer;
 }
 
+// Any base and any offset are taken, so this wraps; the check of the range comes after.
 void *elementAddress(void *base, const TensorDesc &desc) {
-    return static_cast<char *>(base) + desc.offset * elementBits(desc.dtype) / 8;
+    int64_t bits = elementBits(desc.dtype);
+    uint64_t bytes = bits % 8 == 0 ? static_cast<uint64_t>(desc.offset) * static_cast<uint64_t>(bits / 8)
+                                   : static_cast<uint64_t>(desc.offset / 8 * bits + desc.offset % 8 * bits / 8);
+    return reinterpret_cast<void *>(reinterpret_cast<uintptr_t>(base) + bytes);
 }
 
 }  // namespace

@@ -17,8 +17,18 @@ aclnnStatus destroy(const char *api, const void *handle, Kind kind) {
     return fail(api, ACLNN_ERR_PARAM_INVALID, sim::describeBadHandle(handle, kind));
 }
 
+// Guards against an absurd length (an uninitialised count).
+constexpr uint64_t kMaxLength = uint64_t{1} << 28;
+
+bool tooLong(const char *api, uint64_t size) {
+    if (size <= kMaxLength) return false;
+    fail(api, ACLNN_ERR_PARAM_INVALID, "size is " + std::to_string(size) + "; at most 2^28 entries are taken");
+    return true;
+}
+
 template <typename Handle, typename T, typename Source>
 Handle *createArray(const char *api, Kind kind, const Source *value, uint64_t size) {
+    if (tooLong(api, size)) return nullptr;
     auto object = std::make_shared<sim::ArrayObject<T>>();
     // CANN takes a null pointer with any size; nothing reads the values then.
     if (value != nullptr) object->values.assign(value, value + size);
@@ -46,6 +56,7 @@ uint64_t countMembers(const ObjectType &object) { return object.members.size(); 
 
 template <typename Handle, typename ObjectType, typename Member>
 Handle *createList(const char *api, Kind kind, const Member *const *value, uint64_t size) {
+    if (tooLong(api, size)) return nullptr;
     auto object = std::make_shared<ObjectType>();
     if (value != nullptr) object->members.assign(value, value + size);
     else object->members.resize(size, nullptr);

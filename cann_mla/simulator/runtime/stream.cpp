@@ -32,6 +32,7 @@ Stream::~Stream() { shutDown(true); }
 void Stream::enqueue(const char *api, std::function<void()> run) {
     {
         std::lock_guard lock(mutex_);
+        if (ending_) return;  // the caller looked the stream up while another thread destroyed it
         ++queued_;
         queue_.push_back({api, std::move(run), static_cast<uint32_t>(queued_)});
     }
