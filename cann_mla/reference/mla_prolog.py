@@ -143,11 +143,13 @@ def mla_prolog_v3(
     tokens = int(np.prod(token_shape, dtype=np.int64))
     room = _Room(o, modes, tokens, query_norm)
     kv_cache, kr_cache = _writable_caches(o, modes)
-    rows = token_rows(o.cache_mode, token_shape, _block_size(o), o.cache_index, o.actual_seq_len)
+    rows = None  # a cache without blocks has none, and the device then leaves the key path out
+    if kv_cache.size:
+        rows = token_rows(o.cache_mode, token_shape, _block_size(o), o.cache_index, o.actual_seq_len)
     for first in range(0, tokens, _TOKENS_AT_ONCE):
         block = _TokenBlock(o, modes, slice(first, min(first + _TOKENS_AT_ONCE, tokens)))
         block.fill_query(room)
-        if kv_cache.size:
+        if rows is not None:
             block.fill_caches(kv_cache, kr_cache, rows)
     return room.result(token_shape, kv_cache, kr_cache)
 
