@@ -71,6 +71,8 @@ def run(options: argparse.Namespace) -> int:
     commands = {"check": _check, "diff": _diff, "trim": _trim}
     try:
         return commands[options.headers_command](options)
+    except BrokenPipeError:  # the caller knows what to do when its reader goes away
+        raise
     except (OSError, ValueError) as error:
         print(f"cann-mla headers {options.headers_command}: {error}", file=sys.stderr)
         return 2

@@ -42,6 +42,7 @@ refused.
 _PREDEFINED = {"__GNUC__": 12, "__linux__": 1, "__x86_64__": 1, "__STDC_VERSION__": 201112}
 
 _COMMENT_OR_QUOTE = re.compile(r"""/[*/]|["']""")
+_LINE_COMMENT = re.compile(r"//(?:[^\n\\]|\\\r?\n|\\)*")  # goes on behind a backslash at the end of the line
 _STRINGS = {'"': re.compile(r'"(?:[^"\\\n]|\\.)*"'), "'": re.compile(r"'(?:[^'\\\n]|\\.)*'")}
 _TOKEN = re.compile(
     r"""(?:\s|\\\r?\n)*
@@ -172,7 +173,8 @@ def _blank_comments(text: str, tokens: Tokens) -> str:
                 end = len(text) - 2
             position = end + 2
         else:
-            position = _line_end(text, start)
+            line = _LINE_COMMENT.match(text, start)
+            position = line.end() if line else start + 2
         comment = text[start:position]
         releases = _RELEASES.match(comment[2:].removesuffix("*/").strip())
         if releases and (releases.group(1) or releases.group(2)):

@@ -270,6 +270,12 @@ def test_release_remarks() -> None:
     ]
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_line_comment_goes_on_behind_a_backslash(end: str) -> None:
+    header = read(f"// a path\\to\\{end}int f(int a);{end}int g(int a); // last \\")
+    assert [(s.name, s.line) for s in header.signatures] == [("g", 3)]
+
+
 def test_windows_line_ends_and_a_byte_order_mark() -> None:
     header = read("\ufeff#define A \\\r\n 3\r\nint f(\r\n  int a);\r\n")
     assert header.constants == {"A": 3}
