@@ -42,12 +42,13 @@ class SymbolNotFoundError(RuntimeError):
         First CANN release known to have the function.
     """
 
-    def __init__(self, symbol: str, searched: Iterable[str], since: str | None, version: str | None) -> None:
+    def __init__(self, symbol: str, searched: Iterable[str], since: str | None, loaded: str) -> None:
         self.symbol = symbol
         self.since = since
         release = f"CANN has it since {since}" if since else "CANN 8.1 already has it"
-        loaded = f"loaded is {version}" if version else "the loaded release is not known"
-        super().__init__(f"{symbol} is in none of the loaded libraries ({', '.join(searched)}); {release}, {loaded}")
+        super().__init__(
+            f"{symbol} is in none of the loaded libraries ({', '.join(searched)}); {release}, and loaded is {loaded}"
+        )
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from typing import Any
 
 from cann_mla.binding import abi, native_folder
 from cann_mla.discovery import Attempt, Installation, Search
-from cann_mla.errors import CannError, LibraryNotFoundError, SymbolNotFoundError, failure
+from cann_mla.errors import LibraryNotFoundError, SymbolNotFoundError, failure
 from cann_mla.prototypes import Prototypes
 
 BACKENDS = ("auto", "cann", "sim")
@@ -159,7 +159,7 @@ class Library:
     # C functions
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or not self.prototypes.knows(name):
+        if name.startswith("_") or name == "prototypes" or not self.prototypes.knows(name):
             raise AttributeError(f"{name!r} is no C function of the headers, and no attribute of a Library")
         function = self.bind(name)
         self.__dict__[name] = function
@@ -179,8 +179,10 @@ class Library:
         since = self.prototypes.since(name)
         searched = [str(place.path) for place in places]
 
+        loaded = "the simulator" if self.backend == "sim" else f"CANN {self.version or 'of unknown release'}"
+
         def missing(*arguments: Any) -> Any:
-            raise SymbolNotFoundError(name, searched, since, self.version)
+            raise SymbolNotFoundError(name, searched, since, loaded)
 
         missing.__name__ = name
         return missing
@@ -250,7 +252,7 @@ class Library:
         return "" if text == ffi.NULL else ffi.string(text).decode(errors="replace")
 
     def check(self, status: int, api: str, phase: str, **details: Any) -> None:
-        """Raise :class:`CannError` unless the status is 0. Call it in the thread of the failed call, at once."""
+        """Raise :class:`~cann_mla.CannError` unless the status is 0; call it at once, in the same thread."""
         if status:
             raise failure(self, api, phase, status, **details)
 
@@ -352,6 +354,3 @@ def _open_simulator(search: Search) -> Library:
             "The simulator could not be loaded.", library.search_report, "Reinstall the package: pip install ."
         )
     return library
-
-
-__all__ = ["BACKENDS", "CannError", "Library", "load", "open_library"]
