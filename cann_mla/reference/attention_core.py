@@ -29,6 +29,7 @@ KeyValueReader = Callable[[slice, int, int], tuple[Floats, Floats]]
 _TILE_ELEMENTS = 1 << 18
 _TILE_ROWS = 512
 _BLOCK_COLUMNS = (512, 1024)
+_MOST_COLUMNS = 8192
 # Bytes of widened keys and values that may be kept over the tiles of one group of heads.
 _KEPT_BYTES = 64 << 20
 
@@ -94,7 +95,7 @@ def attend(problem: SequenceProblem, numerics: Numerics) -> Iterator[Tile]:
         Covers every query head and row once. Rows that see nothing have output 0 and lse infinite.
     """
     rows_a_tile = max(1, min(problem.rows, _TILE_ROWS // problem.group))
-    columns = numerics.block_columns or _free_block(rows_a_tile * problem.group)
+    columns = numerics.block_columns or _free_block(rows_a_tile * problem.group, problem.columns)
     scores_a_head = rows_a_tile * problem.group * min(columns, problem.columns)
     heads_a_tile = min(problem.key_heads, max(1, _TILE_ELEMENTS // scores_a_head))
     scratch = np.empty(heads_a_tile * scores_a_head, numerics.work)
@@ -107,8 +108,13 @@ def attend(problem: SequenceProblem, numerics: Numerics) -> Iterator[Tile]:
             yield _attend_tile(problem, numerics, heads, rows, ((*block, *read(*block)) for block in blocks), scratch)
 
 
-def _free_block(rows: int) -> int:
-    """Columns of a block where the numerics leave the choice."""
+def _free_block(rows: int, columns: int) -> int:
+    """Columns of a block where the numerics leave the choice.
+
+    Small problems are one block, so that their numerators are rounded relative to the final maximum.
+    """
+    if columns <= _MOST_COLUMNS and rows * columns <= _TILE_ELEMENTS:
+        return columns
     fewest, most = _BLOCK_COLUMNS
     return max(fewest, min(most, _TILE_ELEMENTS // rows))
 

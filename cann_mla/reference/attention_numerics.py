@@ -93,8 +93,9 @@ class Numerics:
 class FloatNumerics(Numerics):
     """FP16 or BF16 operands: float32 softmax, numerators rounded to the operand type.
 
-    The rounding is a plain one. The MLA decode kernel of A2 and A3 keeps its running maxima at powers of two
-    (an exponent addition instead of a multiplication), which changes last bits, not values.
+    The rounding is a plain one, as in CANN's goldens. The MLA decode kernel of A2 and A3 keeps its running
+    maxima at powers of two (an exponent addition instead of a multiplication): it rounds numerators that
+    carry a factor near 1, which moves last bits in both directions, not values.
     """
 
     work = np.float32
