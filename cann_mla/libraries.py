@@ -25,7 +25,6 @@ SIMULATOR = "simulator/lib/libcann_mla_sim.so"
 SIMULATOR_ATB = "libcann_mla_sim_atb.so"
 
 _NOT_LOADED = "cannot open shared object file"
-_ALREADY_INITIALISED = 100002
 _DRIVER_FOLDERS = ("/usr/local/Ascend/driver/lib64/driver", "/usr/local/Ascend/driver/lib64/common")
 
 
@@ -231,7 +230,7 @@ class Library:
                 return
             ffi = abi().ffi
             status = self.aclInit(ffi.NULL if config is None else ffi.new("char[]", os.fsencode(config)))
-            if status not in (0, _ALREADY_INITIALISED):
+            if status not in (0, abi().lib.ACL_ERROR_REPEAT_INITIALIZE):
                 raise failure(self, "aclInit", "initialise", status)
             self._initialised = True
 

@@ -14,7 +14,10 @@ def current_context(library: Library) -> Any:
     """The calling thread's context, or None."""
     ffi = abi().ffi
     context = ffi.new("aclrtContext *")
-    return None if library.aclrtGetCurrentContext(context) or context[0] == ffi.NULL else context[0]
+    if library.aclrtGetCurrentContext(context):
+        library.recent_error_text()  # having none is no error, so leave no text behind
+        return None
+    return None if context[0] == ffi.NULL else context[0]
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cann_mla.binding import abi
+from cann_mla.errors import status_name
 from cann_mla.runtime.current import on_context
 from cann_mla.runtime.device import Device, DeviceState, state_of
 from cann_mla.runtime.owner import Owner
@@ -17,7 +18,7 @@ from cann_mla.runtime.owner import Owner
 if TYPE_CHECKING:
     from cann_mla.runtime.stream import Stream
 
-_OUT_OF_MEMORY = (200000, 207001, 207018)
+_OUT_OF_MEMORY = ("ACL_ERROR_BAD_ALLOC", "ACL_ERROR_RT_MEMORY_ALLOCATION", "ACL_ERROR_RT_DEVICE_OOM")
 _CONTIGUOUS_ADVICE = (
     "make it contiguous with numpy.ascontiguousarray, or use Tensor.from_numpy, which takes any strides"
 )
@@ -101,7 +102,8 @@ class DeviceMemory(Owner):
         with on_context(library, state.context if device is not None else None):
             _reclaim(state, wait=False)
             status = library.aclrtMalloc(pointer, nbytes, code)
-            if status in _OUT_OF_MEMORY:
+            if status and status_name(status) in _OUT_OF_MEMORY:
+                library.recent_error_text()  # of an attempt that is about to be repeated
                 _reclaim(state, wait=True)
                 status = library.aclrtMalloc(pointer, nbytes, code)
             library.check(status, "aclrtMalloc", f"allocate {nbytes} bytes on device {state.id}")

@@ -169,3 +169,18 @@ def test_closing_the_stream_frees_what_it_kept(device: cann_mla.Device) -> None:
     memory.close()
     stream.close()
     assert bytes_in_use() == before
+
+
+def test_full_device_waits_for_memory_that_streams_still_hold(device: cann_mla.Device, stream: Stream) -> None:
+    _, total = device.memory()
+    half = total * 3 // 5
+    first = DeviceMemory(half)
+    with HostMemory(1 << 24) as source:
+        small = DeviceMemory(1 << 24)
+        for _ in range(8):
+            small.write(source, stream=stream)
+        first.close()  # still held, because the stream is busy
+        second = DeviceMemory(half)
+        second.close()
+        small.close()
+        stream.synchronize()
