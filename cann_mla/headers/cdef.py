@@ -96,7 +96,7 @@ def _is_new(declaration: Declaration, known: set[str], texts: dict[str, str]) ->
 
 def _conflict(declaration: Declaration, line: str, types: set[str], texts: dict[str, str]) -> str:
     """Why a declaration cannot be written, or that it was written already, or nothing."""
-    missing = _undeclared(declaration, types)
+    missing = [word for word in _undeclared(declaration, types) if word not in texts]  # sizes may be constants
     if missing:
         return f"the type {missing[0]} is declared in none of the headers given"
     earlier = texts.get(declaration.name) if declaration.name else None

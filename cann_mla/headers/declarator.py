@@ -132,8 +132,9 @@ def declarator(tokens: Sequence[Token], depth: int = 0, *, parameter: bool = Fal
         index += 1
     sizes = _array(tokens, index)
     if parameter:
-        if len(sizes) > 1:
-            raise UnreadableError("an array of arrays as a parameter")
+        if len(sizes) > 1:  # C passes a pointer to the inner array
+            inner = "".join(f"[{size}]" for size in sizes[1:])
+            return name, f"{_join_type(base, constant, stars)} (*){inner}"
         if sizes:
             stars.append("*")
         elif stars:

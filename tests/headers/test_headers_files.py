@@ -106,6 +106,7 @@ def test_every_kind_of_declaration_reaches_cffi() -> None:
         enum { ANONYMOUS = 3 };
         typedef struct aclItem { aclMode mode; union { int i; float f; } value; char name[LIMIT]; } aclItem;
         typedef void (*aclCallback)(aclItem *item, void *data);
+        int aclRange(int64_t ranges[][LIMIT]);
         int aclRun(aclCallback fn, void (*other)(int), const aclItem *const *items, ...);
         """,
         "x.h",
@@ -114,4 +115,5 @@ def test_every_kind_of_declaration_reaches_cffi() -> None:
     ffi.cdef(cdef([header]).text)
     assert ffi.sizeof("aclItem") == 12
     assert ffi.typeof("aclMode").elements == {-1: "ACL_A", 16: "ACL_B"}
+    assert "int aclRange(int64_t (*ranges)[LIMIT]);" in cdef([header]).text
     assert ffi.typeof("aclCallback").args[0].cname == "aclItem *"

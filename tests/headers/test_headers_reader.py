@@ -37,6 +37,7 @@ def test_a_plain_prototype() -> None:
         ("const aclTensor * const * value", "const aclTensor *const *"),
         ("const aclTensorDesc *const inputs[]", "const aclTensorDesc *const *"),
         ("int64_t dims[8]", "int64_t *"),
+        ("int64_t ranges[][2]", "int64_t (*)[2]"),
         ("const aclrtStream stream", "aclrtStream"),
         ("const int32_t n", "int32_t"),
         ("unsigned int n", "unsigned int"),

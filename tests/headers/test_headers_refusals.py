@@ -27,7 +27,7 @@ _CHECKOUT = Path(cann_mla.__file__).parents[1]
         ("int f(int a)) ;", 1, "was not expected"),
         ("int f(int a, int a);", 1, "one name"),
         ("int f(void a);", 1, "cannot be void"),
-        ("int f(int a[2][2]);", 1, "array of arrays"),
+        ("int f(int a[2][2);", 1, "never closed"),
         ("int f(int, );", 1, "a type was expected"),
         ("f(int a);", 1, "a name and a type were expected"),
         ("int a b c;", 1, "follow one another"),
