@@ -226,7 +226,8 @@ def _blocks(columns: tuple[int, int], size: int) -> Iterator[tuple[int, int]]:
     """Blocks on a grid that starts at column 0, cut to the visible range."""
     begin, end = columns
     for start in range(begin // size * size, end, size):
-        yield max(start, begin), min(start + size, end)
+        if max(start, begin) < end:
+            yield max(start, begin), min(start + size, end)
 
 
 def _bias_block(

@@ -23,6 +23,7 @@ from cann_mla.reference.attention_quantisation import select_quantisation
 from cann_mla.reference.attention_readers import AttentionReaders
 
 _PREFIX = "aclnnFusedInferAttentionScore"
+_LENGTHS = {"actual_seq_lengths", "actual_seq_lengths_kv", "actual_shared_prefix_len"}
 _ZERO_MASKED_ROWS = 2
 
 
@@ -80,6 +81,8 @@ def fused_infer_attention_score(
     """
     if precision not in ("device", "exact"):
         raise ValueError(f"precision is 'device' or 'exact', not {precision!r}")
+    for name in _LENGTHS & parameters.keys():
+        parameters[name] = None if parameters[name] is None else [int(n) for n in parameters[name]]
     given = AttentionParameters(query=query, key=key, value=value, num_heads=num_heads, **parameters)
     if given.pse_type != 0:
         raise NotImplementedError(f"pseType {given.pse_type}: CANN takes only 0; there is no generated position bias")
