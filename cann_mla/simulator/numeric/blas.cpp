@@ -27,16 +27,14 @@ struct Blas {
 // An environment variable set for the time of one load, and put back.
 class ScopedVariable {
 public:
-    ScopedVariable(const char *name, const char *value) : name_(name)
-    {
+    ScopedVariable(const char *name, const char *value) : name_(name) {
         if (const char *old = std::getenv(name)) {
             had_ = true;
             old_ = old;
         }
         setenv(name, value, 1);
     }
-    ~ScopedVariable()
-    {
+    ~ScopedVariable() {
         if (had_) setenv(name_, old_.c_str(), 1);
         else unsetenv(name_);
     }
@@ -49,8 +47,7 @@ private:
     std::string old_;
 };
 
-std::string ownFolder()
-{
+std::string ownFolder() {
     Dl_info info{};
     if (dladdr(reinterpret_cast<const void *>(&blasPath), &info) == 0 || info.dli_fname == nullptr) return ".";
     const std::string path = info.dli_fname;
@@ -58,8 +55,7 @@ std::string ownFolder()
     return slash == std::string::npos ? "." : path.substr(0, slash);
 }
 
-std::vector<std::string> candidates()
-{
+std::vector<std::string> candidates() {
     std::vector<std::string> paths;
     if (const char *wanted = std::getenv("CANN_MLA_SIM_BLAS"); wanted != nullptr && *wanted != '\0') {
         struct stat status{};
@@ -76,8 +72,7 @@ std::vector<std::string> candidates()
     return paths;
 }
 
-Blas open()
-{
+Blas open() {
     const ScopedVariable timeout("OPENBLAS_THREAD_TIMEOUT", "4");
     const ScopedVariable threads("OPENBLAS_NUM_THREADS", "1");
     std::string tried;
@@ -102,8 +97,7 @@ Blas open()
                              "Tried:" + tried);
 }
 
-const Blas &blas()
-{
+const Blas &blas() {
     static const Blas instance = open();
     return instance;
 }
@@ -113,8 +107,7 @@ const Blas &blas()
 const std::string &blasPath() { return blas().path; }
 
 void sgemm(size_t m, size_t n, size_t k, const float *a, size_t lda, const float *b, size_t ldb, float beta, float *c,
-           size_t ldc, Transposed transposeA, Transposed transposeB)
-{
+           size_t ldc, Transposed transposeA, Transposed transposeB) {
     if (m == 0 || n == 0) return;
     const auto flag = [](Transposed transposed) { return transposed == Transposed::Yes ? kTranspose : kNoTranspose; };
     blas().sgemm(kRowMajor, flag(transposeA), flag(transposeB), static_cast<int>(m), static_cast<int>(n),

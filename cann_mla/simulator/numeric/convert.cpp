@@ -11,8 +11,7 @@ namespace {
 // A binary format with `Mantissa` stored bits, exponent bias `Bias` and `MaxCode` as its largest finite magnitude.
 // Returns the magnitude code; a code above MaxCode means overflow. Not for infinities and NaN.
 template <int Mantissa, int Bias>
-inline uint32_t encodeMagnitude(uint32_t magnitude, Rounding rounding)
-{
+inline uint32_t encodeMagnitude(uint32_t magnitude, Rounding rounding) {
     const int exponent = std::max(static_cast<int>(magnitude >> 23), 1) - 127;
     const uint32_t implicit = (magnitude >> 23) == 0 ? 0U : 0x00800000U;
     const uint32_t significand = (magnitude & 0x007FFFFFU) | implicit;
@@ -24,8 +23,7 @@ inline uint32_t encodeMagnitude(uint32_t magnitude, Rounding rounding)
     return (static_cast<uint32_t>(std::max(0, exponent + Bias - 1)) << Mantissa) + rounded;
 }
 
-inline float decodeFp16(uint16_t bits)
-{
+inline float decodeFp16(uint16_t bits) {
     const uint32_t magnitude = static_cast<uint32_t>(bits & 0x7FFFU) << 13;
     const uint32_t exponent = magnitude & 0x0F800000U;
     const uint32_t special = magnitude + (255U - 31U) * 0x00800000U;
@@ -36,8 +34,7 @@ inline float decodeFp16(uint16_t bits)
     return floatFromBits(value | static_cast<uint32_t>(bits & 0x8000U) << 16);
 }
 
-inline uint16_t encodeFp16(float value, Rounding rounding)
-{
+inline uint16_t encodeFp16(float value, Rounding rounding) {
     const uint32_t bits = floatBits(value);
     const uint32_t magnitude = bits & 0x7FFFFFFFU;
     const uint32_t finite = std::min(encodeMagnitude<10, 15>(magnitude, rounding), 0x7C00U);
@@ -46,8 +43,7 @@ inline uint16_t encodeFp16(float value, Rounding rounding)
 }
 
 template <int Mantissa, int Bias>
-inline uint8_t encodeEightBits(float value, uint32_t maxCode, uint32_t overflowCode, uint32_t nanCode)
-{
+inline uint8_t encodeEightBits(float value, uint32_t maxCode, uint32_t overflowCode, uint32_t nanCode) {
     const uint32_t bits = floatBits(value);
     const uint32_t magnitude = bits & 0x7FFFFFFFU;
     const uint32_t finite = encodeMagnitude<Mantissa, Bias>(magnitude, Rounding::NearestEven);
@@ -65,16 +61,14 @@ constexpr uint8_t kHifloat8Nan = 0x80;
 constexpr int kHifloat8LowestExponent = -22;  // of the smallest subnormal
 
 // Mantissa bits of the binade of exponent e: the format tapers off from 3 at 1.0 to none below 2^-15.
-constexpr int hifloat8MantissaBits(int exponent)
-{
+constexpr int hifloat8MantissaBits(int exponent) {
     const int size = exponent < 0 ? -exponent : exponent;
     return exponent < -15 ? 0 : size < 4 ? 3 : size < 8 ? 2 : 1;
 }
 
 // Code of 2^exponent; the mantissa goes into its low bits. A prefix names how wide the exponent field is; the field
 // holds the exponent's sign and, below an implicit leading one, its magnitude.
-constexpr uint8_t hifloat8PowerOfTwo(int exponent)
-{
+constexpr uint8_t hifloat8PowerOfTwo(int exponent) {
     if (exponent < -15) return static_cast<uint8_t>(exponent + 23);  // subnormal: 2^(M-23)
     if (exponent == 0) return 0x08;
     const int size = exponent < 0 ? -exponent : exponent;
@@ -88,8 +82,7 @@ constexpr uint8_t hifloat8PowerOfTwo(int exponent)
 struct Hifloat8Binades {
     uint8_t code[38] = {};
     uint8_t mantissaBits[38] = {};
-    constexpr Hifloat8Binades()
-    {
+    constexpr Hifloat8Binades() {
         for (int i = 0; i < 38; ++i) {
             code[i] = hifloat8PowerOfTwo(i + kHifloat8LowestExponent);
             mantissaBits[i] = static_cast<uint8_t>(hifloat8MantissaBits(i + kHifloat8LowestExponent));
@@ -98,8 +91,7 @@ struct Hifloat8Binades {
 };
 constexpr Hifloat8Binades kBinades;
 
-inline uint8_t encodeHifloat8(float value, Overflow overflow)
-{
+inline uint8_t encodeHifloat8(float value, Overflow overflow) {
     const uint32_t bits = floatBits(value);
     const uint32_t sign = (bits >> 24) & 0x80U;
     const uint32_t magnitude = bits & 0x7FFFFFFFU;
@@ -117,8 +109,7 @@ inline uint8_t encodeHifloat8(float value, Overflow overflow)
     return static_cast<uint8_t>(sign | kBinades.code[binade] | mantissa);
 }
 
-float decodeHifloat8(uint8_t bits)
-{
+float decodeHifloat8(uint8_t bits) {
     const uint32_t code = bits & 0x7FU;
     const float sign = (bits & 0x80U) != 0 ? -1.0F : 1.0F;
     if (code == 0) return bits == kHifloat8Nan ? NAN : 0.0F;
@@ -142,8 +133,7 @@ float decodeHifloat8(uint8_t bits)
 using Table = std::array<float, 256>;
 
 template <int Exponent, int Mantissa>
-float decodeBinary(uint8_t bits)
-{
+float decodeBinary(uint8_t bits) {
     constexpr int bias = (1 << (Exponent - 1)) - 1;
     const int field = (bits >> Mantissa) & ((1 << Exponent) - 1);
     const float mantissa = std::ldexp(static_cast<float>(bits & ((1 << Mantissa) - 1)), -Mantissa);
@@ -152,22 +142,19 @@ float decodeBinary(uint8_t bits)
 }
 
 template <typename Decode>
-Table makeTable(Decode decode)
-{
+Table makeTable(Decode decode) {
     Table table{};
     for (int code = 0; code < 256; ++code) table[code] = decode(static_cast<uint8_t>(code));
     return table;
 }
 
-const Table &e4m3Table()
-{
+const Table &e4m3Table() {
     static const Table table =
         makeTable([](uint8_t code) { return (code & 0x7F) == 0x7F ? NAN : decodeBinary<4, 3>(code); });
     return table;
 }
 
-const Table &e5m2Table()
-{
+const Table &e5m2Table() {
     static const Table table = makeTable([](uint8_t code) {
         if ((code & 0x7F) > 0x7C) return NAN;
         if ((code & 0x7F) == 0x7C) return (code & 0x80) != 0 ? -INFINITY : INFINITY;
@@ -176,20 +163,17 @@ const Table &e5m2Table()
     return table;
 }
 
-const Table &hifloat8Table()
-{
+const Table &hifloat8Table() {
     static const Table table = makeTable(decodeHifloat8);
     return table;
 }
 
-void lookUp(const Table &table, const uint8_t *source, float *destination, size_t n)
-{
+void lookUp(const Table &table, const uint8_t *source, float *destination, size_t n) {
     for (size_t i = 0; i < n; ++i) destination[i] = table[source[i]];
 }
 
 template <typename Decode>
-void unpackNibbles(const uint8_t *packed, float *destination, size_t n, Decode decode)
-{
+void unpackNibbles(const uint8_t *packed, float *destination, size_t n, Decode decode) {
     for (size_t i = 0; i < n; ++i) destination[i] = decode((packed[i / 2] >> (4 * (i % 2))) & 0x0FU);
 }
 
@@ -201,100 +185,82 @@ uint16_t floatToFp16(float value, Rounding rounding) { return encodeFp16(value, 
 float e4m3ToFloat(uint8_t bits) { return e4m3Table()[bits]; }
 float e5m2ToFloat(uint8_t bits) { return e5m2Table()[bits]; }
 float hifloat8ToFloat(uint8_t bits) { return hifloat8Table()[bits]; }
-float e8m0ToFloat(uint8_t bits)
-{
+float e8m0ToFloat(uint8_t bits) {
     constexpr uint32_t nan = 0x7FC00000U, smallest = 0x00400000U;  // 2^-127 is subnormal
     return floatFromBits(bits == 255 ? nan : bits == 0 ? smallest : static_cast<uint32_t>(bits) << 23);
 }
 float e2m1ToFloat(uint8_t bits) { return decodeBinary<2, 1>(bits & 0x0FU); }
 
-uint8_t floatToE4m3(float value, Overflow overflow)
-{
+uint8_t floatToE4m3(float value, Overflow overflow) {
     return encodeEightBits<3, 7>(value, 0x7E, overflow == Overflow::Saturate ? 0x7E : 0x7F, 0x7F);
 }
 
-uint8_t floatToE5m2(float value, Overflow overflow)
-{
+uint8_t floatToE5m2(float value, Overflow overflow) {
     return encodeEightBits<2, 15>(value, 0x7B, overflow == Overflow::Saturate ? 0x7B : 0x7C, 0x7E);
 }
 
 uint8_t floatToHifloat8(float value, Overflow overflow) { return encodeHifloat8(value, overflow); }
 
-uint8_t floatToE2m1(float value)
-{
+uint8_t floatToE2m1(float value) {
     if (std::isnan(value)) return 0;
     const uint32_t bits = floatBits(value);
     const uint32_t code = encodeMagnitude<1, 1>(std::min(bits & 0x7FFFFFFFU, floatBits(6.0F)), Rounding::NearestEven);
     return static_cast<uint8_t>(code | ((bits >> 28) & 0x8U));
 }
 
-SIM_MULTIVERSION void bf16ToFloat(const uint16_t *source, float *destination, size_t n)
-{
+SIM_MULTIVERSION void bf16ToFloat(const uint16_t *source, float *destination, size_t n) {
     for (size_t i = 0; i < n; ++i) destination[i] = floatFromBits(static_cast<uint32_t>(source[i]) << 16);
 }
 
-SIM_MULTIVERSION void fp16ToFloat(const uint16_t *source, float *destination, size_t n)
-{
+SIM_MULTIVERSION void fp16ToFloat(const uint16_t *source, float *destination, size_t n) {
     for (size_t i = 0; i < n; ++i) destination[i] = decodeFp16(source[i]);
 }
 
-SIM_MULTIVERSION void int8ToFloat(const int8_t *source, float *destination, size_t n)
-{
+SIM_MULTIVERSION void int8ToFloat(const int8_t *source, float *destination, size_t n) {
     for (size_t i = 0; i < n; ++i) destination[i] = static_cast<float>(source[i]);
 }
 
-void e4m3ToFloat(const uint8_t *source, float *destination, size_t n)
-{
+void e4m3ToFloat(const uint8_t *source, float *destination, size_t n) {
     lookUp(e4m3Table(), source, destination, n);
 }
 
-void e5m2ToFloat(const uint8_t *source, float *destination, size_t n)
-{
+void e5m2ToFloat(const uint8_t *source, float *destination, size_t n) {
     lookUp(e5m2Table(), source, destination, n);
 }
 
-void hifloat8ToFloat(const uint8_t *source, float *destination, size_t n)
-{
+void hifloat8ToFloat(const uint8_t *source, float *destination, size_t n) {
     lookUp(hifloat8Table(), source, destination, n);
 }
 
-void int4ToFloat(const uint8_t *packed, float *destination, size_t n)
-{
+void int4ToFloat(const uint8_t *packed, float *destination, size_t n) {
     unpackNibbles(packed, destination, n, [](uint8_t nibble) { return static_cast<float>(int4ToInt8(nibble)); });
 }
 
-void e2m1ToFloat(const uint8_t *packed, float *destination, size_t n)
-{
+void e2m1ToFloat(const uint8_t *packed, float *destination, size_t n) {
     unpackNibbles(packed, destination, n, [](uint8_t nibble) { return decodeBinary<2, 1>(nibble); });
 }
 
-SIM_MULTIVERSION void floatToBf16(const float *source, uint16_t *destination, size_t n)
-{
+SIM_MULTIVERSION void floatToBf16(const float *source, uint16_t *destination, size_t n) {
     for (size_t i = 0; i < n; ++i) destination[i] = floatToBf16(source[i], Rounding::NearestEven);
 }
 
-SIM_MULTIVERSION void floatToFp16(const float *source, uint16_t *destination, size_t n)
-{
+SIM_MULTIVERSION void floatToFp16(const float *source, uint16_t *destination, size_t n) {
     for (size_t i = 0; i < n; ++i) destination[i] = encodeFp16(source[i], Rounding::NearestEven);
 }
 
-SIM_MULTIVERSION void roundToBf16(float *values, size_t n)
-{
+SIM_MULTIVERSION void roundToBf16(float *values, size_t n) {
     for (size_t i = 0; i < n; ++i) values[i] = bf16ToFloat(floatToBf16(values[i], Rounding::NearestEven));
 }
 
-SIM_MULTIVERSION void floatToInt8(const float *source, int8_t *destination, size_t n)
-{
+SIM_MULTIVERSION void floatToInt8(const float *source, int8_t *destination, size_t n) {
     for (size_t i = 0; i < n; ++i) destination[i] = floatToInt8(source[i], Rounding::NearestEven);
 }
 
-void floatToE4m3(const float *source, uint8_t *destination, size_t n)
-{
+void floatToE4m3(const float *source, uint8_t *destination, size_t n) {
     for (size_t i = 0; i < n; ++i) destination[i] = floatToE4m3(source[i], Overflow::Saturate);
 }
 
-void floatToHifloat8(const float *source, uint8_t *destination, size_t n)
-{
+void floatToHifloat8(const float *source, uint8_t *destination, size_t n) {
     for (size_t i = 0; i < n; ++i) destination[i] = encodeHifloat8(source[i], Overflow::Saturate);
 }
 

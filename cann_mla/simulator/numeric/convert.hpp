@@ -16,15 +16,13 @@ namespace sim::numeric {
 enum class Rounding { NearestEven, NearestAway };  // CANN: CAST_RINT, CAST_ROUND
 enum class Overflow { Saturate, Special };         // Special: infinity, or NaN where the format has no infinity
 
-inline uint32_t floatBits(float value)
-{
+inline uint32_t floatBits(float value) {
     uint32_t bits;
     std::memcpy(&bits, &value, sizeof bits);
     return bits;
 }
 
-inline float floatFromBits(uint32_t bits)
-{
+inline float floatFromBits(uint32_t bits) {
     float value;
     std::memcpy(&value, &bits, sizeof value);
     return value;
@@ -32,21 +30,18 @@ inline float floatFromBits(uint32_t bits)
 
 // ---- 16-bit ------------------------------------------------------------------------------------------------------
 
-inline float bf16ToFloat(uint16_t bits)
-{
+inline float bf16ToFloat(uint16_t bits) {
     return floatFromBits(static_cast<uint32_t>(bits) << 16);
 }
 
-inline uint16_t floatToBf16(float value, Rounding rounding = Rounding::NearestEven)
-{
+inline uint16_t floatToBf16(float value, Rounding rounding = Rounding::NearestEven) {
     const uint32_t bits = floatBits(value);
     const uint32_t half = rounding == Rounding::NearestEven ? 0x7FFFU + ((bits >> 16) & 1U) : 0x8000U;
     const bool nan = (bits & 0x7FFFFFFFU) > 0x7F800000U;
     return static_cast<uint16_t>((nan ? bits | 0x00400000U : bits + half) >> 16);
 }
 
-inline float roundToBf16(float value)
-{
+inline float roundToBf16(float value) {
     return bf16ToFloat(floatToBf16(value));
 }
 
@@ -68,16 +63,14 @@ uint8_t floatToHifloat8(float value, Overflow overflow = Overflow::Saturate);  /
 
 float e2m1ToFloat(uint8_t bits);
 uint8_t floatToE2m1(float value);  // nearest even, saturating at 6
-inline int8_t int4ToInt8(uint8_t nibble)
-{
+inline int8_t int4ToInt8(uint8_t nibble) {
     return static_cast<int8_t>(static_cast<int8_t>(nibble << 4) >> 4);
 }
 
 // ---- integers ----------------------------------------------------------------------------------------------------
 
 // Nearest integer, saturated to [-128, 127]; NaN gives 0.
-inline int8_t floatToInt8(float value, Rounding rounding = Rounding::NearestEven)
-{
+inline int8_t floatToInt8(float value, Rounding rounding = Rounding::NearestEven) {
     const float whole = rounding == Rounding::NearestEven ? std::nearbyintf(value) : std::roundf(value);
     const float low = whole < -128.0F ? -128.0F : whole;
     const float clamped = low > 127.0F ? 127.0F : low;

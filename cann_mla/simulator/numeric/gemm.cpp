@@ -21,8 +21,7 @@ size_t roundUp(size_t value, size_t unit) { return (value + unit - 1) / unit * u
 
 // Scratch that each thread keeps: panels are small, and fresh pages for each would cost more than decoding them.
 template <int Purpose>
-float *scratch(size_t n)
-{
+float *scratch(size_t n) {
     static thread_local std::vector<float> buffer;
     if (buffer.size() < n) buffer.resize(n);
     return buffer.data();
@@ -30,8 +29,7 @@ float *scratch(size_t n)
 
 // Rows of one FRACTAL_NZ column block lie one after the other, C0 elements each; the panel wants them `stride` apart.
 template <size_t C0, typename T, typename DecodeOne>
-inline void spreadBlock(const T *source, size_t rows, float *out, size_t stride, DecodeOne decodeOne)
-{
+inline void spreadBlock(const T *source, size_t rows, float *out, size_t stride, DecodeOne decodeOne) {
     for (size_t row = 0; row < rows; ++row) {
         for (size_t column = 0; column < C0; ++column) {
             out[row * stride + column] = decodeOne(source[row * C0 + column]);
@@ -39,27 +37,23 @@ inline void spreadBlock(const T *source, size_t rows, float *out, size_t stride,
     }
 }
 
-SIM_MULTIVERSION void spreadBf16(const uint16_t *source, size_t rows, float *out, size_t stride)
-{
+SIM_MULTIVERSION void spreadBf16(const uint16_t *source, size_t rows, float *out, size_t stride) {
     spreadBlock<16>(source, rows, out, stride,
                     [](uint16_t bits) { return floatFromBits(static_cast<uint32_t>(bits) << 16); });
 }
 
-SIM_MULTIVERSION void spreadInt8(const int8_t *source, size_t rows, float *out, size_t stride)
-{
+SIM_MULTIVERSION void spreadInt8(const int8_t *source, size_t rows, float *out, size_t stride) {
     spreadBlock<32>(source, rows, out, stride, [](int8_t value) { return static_cast<float>(value); });
 }
 
 void spreadOther(Storage storage, const uint8_t *source, size_t rows, size_t width, size_t c0, float *out,
-                 size_t stride)
-{
+                 size_t stride) {
     for (size_t row = 0; row < rows; ++row) {
         decode(storage, source + row * c0 * storageBytes(storage), out + row * stride, width);
     }
 }
 
-void spread(Storage storage, const uint8_t *source, size_t rows, size_t width, size_t c0, float *out, size_t stride)
-{
+void spread(Storage storage, const uint8_t *source, size_t rows, size_t width, size_t c0, float *out, size_t stride) {
     const bool whole = width == c0;
     if (whole && storage == Storage::Bf16) {
         spreadBf16(reinterpret_cast<const uint16_t *>(source), rows, out, stride);
@@ -70,15 +64,13 @@ void spread(Storage storage, const uint8_t *source, size_t rows, size_t width, s
     }
 }
 
-SIM_MULTIVERSION void addAsInteger(const float *source, size_t n, int32_t *destination)
-{
+SIM_MULTIVERSION void addAsInteger(const float *source, size_t n, int32_t *destination) {
     for (size_t i = 0; i < n; ++i) destination[i] += static_cast<int32_t>(source[i]);
 }
 
 }  // namespace
 
-size_t storageBytes(Storage storage)
-{
+size_t storageBytes(Storage storage) {
     switch (storage) {
         case Storage::Fp32: return 4;
         case Storage::Bf16:
@@ -87,8 +79,7 @@ size_t storageBytes(Storage storage)
     }
 }
 
-void decode(Storage storage, const void *source, float *destination, size_t n)
-{
+void decode(Storage storage, const void *source, float *destination, size_t n) {
     switch (storage) {
         case Storage::Bf16: return bf16ToFloat(static_cast<const uint16_t *>(source), destination, n);
         case Storage::Fp16: return fp16ToFloat(static_cast<const uint16_t *>(source), destination, n);
@@ -99,8 +90,7 @@ void decode(Storage storage, const void *source, float *destination, size_t n)
     }
 }
 
-Panel densePanel(Storage storage, const void *data, size_t columns)
-{
+Panel densePanel(Storage storage, const void *data, size_t columns) {
     const auto *bytes = static_cast<const uint8_t *>(data);
     return [=](size_t k0, size_t rows, size_t n0, size_t width, float *out) {
         for (size_t row = 0; row < rows; ++row) {
@@ -109,8 +99,7 @@ Panel densePanel(Storage storage, const void *data, size_t columns)
     };
 }
 
-Panel nzPanel(Storage storage, const void *data, size_t rows)
-{
+Panel nzPanel(Storage storage, const void *data, size_t rows) {
     const auto *bytes = static_cast<const uint8_t *>(data);
     const size_t c0 = 32 / storageBytes(storage);
     const size_t blockBytes = roundUp(rows, 16) * 32;
@@ -123,8 +112,8 @@ Panel nzPanel(Storage storage, const void *data, size_t rows)
     };
 }
 
-void multiplyColumns(const float *a, size_t m, size_t k, const Panel &weight, size_t n0, size_t n, float *c, size_t ldc)
-{
+void multiplyColumns(const float *a, size_t m, size_t k, const Panel &weight, size_t n0, size_t n, float *c,
+                     size_t ldc) {
     for (size_t k0 = 0; k0 < k; k0 += kDepth) {
         const size_t depth = std::min(kDepth, k - k0);
         float *panel = scratch<0>(depth * n);
@@ -134,8 +123,7 @@ void multiplyColumns(const float *a, size_t m, size_t k, const Panel &weight, si
 }
 
 void multiplyColumnsExact(const float *a, size_t m, size_t k, const Panel &weight, size_t n0, size_t n, int32_t *c,
-                          size_t ldc)
-{
+                          size_t ldc) {
     for (size_t row = 0; row < m; ++row) std::fill_n(c + row * ldc, n, 0);
     float *partial = scratch<1>(m * n);
     for (size_t k0 = 0; k0 < k; k0 += kDepth) {
@@ -147,8 +135,7 @@ void multiplyColumnsExact(const float *a, size_t m, size_t k, const Panel &weigh
     }
 }
 
-void forColumns(size_t n, const std::function<void(size_t n0, size_t columns)> &body)
-{
+void forColumns(size_t n, const std::function<void(size_t n0, size_t columns)> &body) {
     parallelFor((n + kColumns - 1) / kColumns, [&](size_t i) {
         const size_t n0 = i * kColumns;
         body(n0, std::min(kColumns, n - n0));

@@ -34,7 +34,8 @@ Panel nzPanel(Storage storage, const void *data, size_t rows);
 
 // C[m,n] = A[m,k] W[k,n], float32 accumulation. In the calling thread, for the columns [n0, n0 + n); C's column 0
 // is column n0 of the weight.
-void multiplyColumns(const float *a, size_t m, size_t k, const Panel &weight, size_t n0, size_t n, float *c, size_t ldc);
+void multiplyColumns(const float *a, size_t m, size_t k, const Panel &weight, size_t n0, size_t n, float *c,
+                     size_t ldc);
 
 // The same for operands that hold integers of [-128, 127]: exact for k up to 131071.
 void multiplyColumnsExact(const float *a, size_t m, size_t k, const Panel &weight, size_t n0, size_t n, int32_t *c,

@@ -21,8 +21,7 @@ struct Loop {
     std::mutex errorMutex{};
     std::exception_ptr error{};
 
-    void work()
-    {
+    void work() {
         insideBody = true;
         for (size_t i = next.fetch_add(1); i < count; i = next.fetch_add(1)) {
             try {
@@ -40,14 +39,12 @@ struct Loop {
 class Pool {
 public:
     // Never destroyed: streams may still be computing while the process runs its exit handlers.
-    static Pool &instance()
-    {
+    static Pool &instance() {
         static Pool *pool = new Pool;
         return *pool;
     }
 
-    void run(Loop &loop)
-    {
+    void run(Loop &loop) {
         {
             const std::lock_guard<std::mutex> lock(mutex_);
             loops_.push_back(&loop);
@@ -60,21 +57,18 @@ public:
     }
 
 private:
-    Pool()
-    {
+    Pool() {
         for (size_t i = 1; i < parallelWidth(); ++i) std::thread([this] { serve(); }).detach();
     }
 
-    Loop *pick()
-    {
+    Loop *pick() {
         for (Loop *loop : loops_) {
             if (loop->next.load() < loop->count) return loop;
         }
         return nullptr;
     }
 
-    void serve()
-    {
+    void serve() {
         std::unique_lock<std::mutex> lock(mutex_);
         for (;;) {
             Loop *loop = nullptr;
@@ -95,14 +89,12 @@ private:
 
 }  // namespace
 
-size_t parallelWidth()
-{
+size_t parallelWidth() {
     static const size_t width = std::max(1U, std::thread::hardware_concurrency());
     return width;
 }
 
-void parallelFor(size_t count, const std::function<void(size_t)> &body)
-{
+void parallelFor(size_t count, const std::function<void(size_t)> &body) {
     if (insideBody || count <= 1 || parallelWidth() == 1) {
         for (size_t i = 0; i < count; ++i) body(i);
         return;

@@ -113,7 +113,7 @@ bool isBlockwiseNz(const std::string &cacheMode);   // PA_NZ, PA_BLK_NZ
 // The framework maps NCHW and its relatives to ND before anything compares formats.
 bool countsAsNd(aclFormat format);
 
-// ---- the rules, in the order in which CANN applies them --------------------------------------------------------------
+// ---- the rules, in the order in which CANN applies them ------------------------------------------------------------
 
 // op_api, null operands, operator definition (dtypes and formats of required inputs and of outputs).
 std::optional<Rejection> checkDefinition(const Params &params, bool executorIsNull);

@@ -189,7 +189,9 @@ void CachePath::write(void *cache, int64_t width, int64_t elementBytes, int64_t 
         std::memcpy(target, source, static_cast<size_t>(bytes));
         return;
     }
-    for (int64_t i = 0; i < bytes / chunkBytes; ++i) std::memcpy(target + i * step, source + i * chunkBytes, chunkBytes);
+    for (int64_t i = 0; i < bytes / chunkBytes; ++i) {
+        std::memcpy(target + i * step, source + i * chunkBytes, chunkBytes);
+    }
 }
 
 }  // namespace sim::mla_prolog

@@ -35,9 +35,9 @@ Verdict checkScaleOutputs(const Params &params) {
     const Scenario scenario = *scenarioOf(params);
     const bool wantsQNope = scenario.kv == KvQuant::PerTensor;
     if (wantsQNope != (params.dequantScaleQNope != nullptr)) {
-        return refuseOpApi(wantsQNope ? "dequantScaleQNopeOutOptional is null, must be given when kvCacheQuantMode is 1"
-                                      : "dequantScaleQNopeOutOptional is given, must be null when kvCacheQuantMode is " +
-                                            std::to_string(params.kvCacheQuantMode));
+        return refuseOpApi(std::string("dequantScaleQNopeOutOptional is ") +
+                           (wantsQNope ? "null, must be given" : "given, must be null") + " when kvCacheQuantMode is " +
+                           std::to_string(params.kvCacheQuantMode));
     }
     const bool wantsQNorm = scenario.weight != WeightQuant::None && params.queryNorm != nullptr;
     if (wantsQNorm != (params.dequantScaleQNorm != nullptr)) {

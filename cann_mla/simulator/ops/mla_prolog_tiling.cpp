@@ -152,7 +152,10 @@ Verdict checkRowWidth(const Params &params, const Sizes &sizes) {
 
 Verdict checkSizes(const Params &params) {
     const Sizes sizes = sizesOf(params);
-    if (sizes.b > 65536) return refuse(mustBe("the batch size B", std::to_string(sizes.b), "at most 65536"));
+    if (sizes.b > 65536) {
+        return refuse(mustBe("B (dimension 0 of tokenX, or the length of actualSeqLenOptional)",
+                             std::to_string(sizes.b), "at most 65536"));
+    }
     if (auto refusal = checkSize("He (last dimension of tokenX)", sizes.he,
                                  {1024, 2048, 3072, 4096, 5120, 6144, 7168, 7680, 8192})) {
         return refusal;
