@@ -1,4 +1,4 @@
-"""The two-phase call: ``Operator`` -> ``Plan`` (phase one) -> ``run`` (phase two).
+"""Operators, by name: ``Operator`` -> ``Plan`` (phase one) -> ``run`` (phase two).
 
 The way through both phases is kept short: ``binding/phase_one.c`` puts plain arguments in C order and calls phase
 one, :meth:`Operator._finish` and :meth:`Plan.run` do the rest. Whatever is unusual (a conversion, a mistake, a
@@ -17,16 +17,17 @@ from typing import Any
 from cann_mla.arguments import STRINGS, convert, describe, document
 from cann_mla.binding import abi
 from cann_mla.binding._phase_one import phase_one
-from cann_mla.errors import CannError, ClosedError, failure
+from cann_mla.errors import CannError, failure
 from cann_mla.headers import HeaderSet, Role, Signature, read, shipped
-from cann_mla.libraries import Library, SharedObject, load
+from cann_mla.libraries import Library, load
 from cann_mla.operands import BoolArray, FloatArray, IntArray, Scalar, ScalarList
+from cann_mla.plan import Plan
 from cann_mla.prototypes import shipped_symbols
-from cann_mla.runtime.device import _states as _open_devices
 from cann_mla.runtime.memory import DeviceMemory
 from cann_mla.runtime.owner import Owner
 from cann_mla.runtime.stream import Stream
-from cann_mla.tensor import Tensor, TensorList, closings, data_pointer
+from cann_mla.shared_object import SharedObject
+from cann_mla.tensor import Tensor, TensorList, closings
 
 _KINDS = (Tensor, TensorList, IntArray, FloatArray, BoolArray, Scalar, ScalarList)
 _MISSING = object()
@@ -150,190 +151,6 @@ class Operator:
     def _failure(self, phase: str, status: int, arguments: Mapping[str, Any]) -> CannError:
         api = self.signature.name if phase == "GetWorkspaceSize" else self.name
         return failure(self._library, api, phase, status, arguments=describe(self.signature, arguments))
-
-
-class Plan(Owner):
-    """Phase one, done: an executor that waits to be run. Made by :meth:`Operator.prepare`.
-
-    Attributes
-    ----------
-    operator : Operator
-    workspace_size : int
-        Bytes of device memory that :meth:`run` needs.
-
-    Notes
-    -----
-    C allows one run a plan, unless the plan is repeatable, and wants it in the thread that prepared it. Closing a
-    plan that never ran destroys its executor. The operands must stay open until :meth:`run` has returned.
-    """
-
-    __slots__ = (
-        "_closings",
-        "_names",
-        "_owned",
-        "_refreshed",
-        "_thread",
-        "_values",
-        "operator",
-        "workspace_size",
-    )
-    _closed_hint = "a plan runs once; prepare it with repeatable=True to run it again"
-    operator: Operator
-    workspace_size: int
-    _names: tuple[str, ...]
-    _values: tuple[Any, ...]
-    _owned: dict[str, Owner] | None
-    _refreshed: dict[str, Any] | None
-    _thread: int
-    _closings: int
-
-    def __init__(self) -> None:
-        raise TypeError("a Plan is made by Operator.prepare")
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """The arguments as they were given, by C name."""
-        return dict(zip(self._names, self._values, strict=True))
-
-    def __repr__(self) -> str:
-        state = "done" if self.closed else f"workspace {self.workspace_size}"
-        return f"<Plan {self.operator.name}, {state}>"
-
-    def run(self, stream: Stream, workspace: DeviceMemory | None = None) -> None:
-        """Phase two: queue the operator on a stream. Returns before it is done.
-
-        Parameters
-        ----------
-        stream : Stream
-        workspace : DeviceMemory, optional
-            At least ``workspace_size`` bytes; freed by the caller whenever it likes. Default: memory that the
-            stream provides and keeps until it has passed this launch.
-
-        Raises
-        ------
-        CannError
-            If phase two returns a status other than 0. Faults of the kernel itself come later, from
-            :meth:`Stream.synchronize`.
-        ClosedError
-            If the plan has run already, or the stream or an operand is closed.
-        RuntimeError
-            In another thread than the one that prepared it.
-        ValueError
-            If the stream is on another device than the operands, or the workspace is too small.
-        """
-        if (
-            self.workspace_size
-            or workspace is not None
-            or self._refreshed is not None
-            or self._closings != closings[0]
-            or self._thread != get_ident()
-            or len(_open_devices) > 1
-        ):
-            self._run_checked(stream, workspace)
-            return
-        operator = self.operator
-        executor, queue = self._handle, stream._handle
-        if executor is None or queue is None:
-            executor, queue = self.handle, stream.handle  # one of them raises
-        self._handle = None
-        status = operator._second(_NULL, 0, executor, queue)
-        if status:
-            raise operator._failure("launch", status, self.arguments)
-        stream._launches.append(operator.name)
-
-    def _run_checked(self, stream: Stream, workspace: DeviceMemory | None) -> None:
-        executor, queue = self.handle, stream.handle
-        self._check(stream, workspace)
-        if workspace is None and self.workspace_size:
-            workspace = stream.workspace(self.workspace_size)
-        address = data_pointer(workspace)
-        if self._refreshed is None:
-            self._handle = None
-        operator = self.operator
-        status = operator._second(address, 0 if workspace is None else workspace.nbytes, executor, queue)
-        if status:
-            raise operator._failure("launch", status, self.arguments)
-        stream._launches.append(operator.name)
-
-    def _check(self, stream: Stream, workspace: DeviceMemory | None) -> None:
-        name = self.operator.name
-        if self._thread != get_ident():
-            raise RuntimeError(f"this plan of {name} was prepared in another thread; CANN wants both phases in one")
-        for argument, value in self.arguments.items():
-            if isinstance(value, Owner) and value.closed:
-                raise ClosedError(f"{name}: argument {argument} was closed between prepare and run")
-        device = stream.device
-        for argument, value in self.arguments.items():
-            if isinstance(value, Tensor) and value.device not in (None, device):
-                raise ValueError(
-                    f"{name}: the stream is on device {device}, argument {argument} on device {value.device}; "
-                    "use a stream of the tensors' device"
-                )
-        if workspace is not None:
-            if workspace.nbytes < self.workspace_size:
-                raise ValueError(f"{name}: workspace has {workspace.nbytes} bytes; it needs {self.workspace_size}")
-            if workspace.device != device:
-                raise ValueError(f"{name}: the stream is on device {device}, the workspace on {workspace.device}")
-
-    def _make_repeatable(self) -> None:
-        library = self.operator._library
-        status = library.aclSetAclOpExecutorRepeatable(self._handle)
-        if status:
-            error = failure(library, "aclSetAclOpExecutorRepeatable", f"repeat {self.operator.name}", status)
-            self.close()
-            raise error
-        self._refreshed = {}
-
-    def set_tensor(self, name: str, tensor: Tensor | TensorList) -> None:
-        """Let a repeatable plan work on another tensor of the same shape, strides, type and format.
-
-        Parameters
-        ----------
-        name : str
-            C name of an operand that was not null in phase one.
-        tensor : Tensor or TensorList
-            Only its address is taken; the plan keeps its memory alive.
-
-        Raises
-        ------
-        ValueError
-            If the plan is not repeatable, the operand was null, or the tensor differs in more than its address.
-        """
-        if self._refreshed is None:
-            raise ValueError("only a plan prepared with repeatable=True can take other tensors")
-        executor = self.handle
-        position, handles, layouts = self._operand(name)
-        given = [(tensor.layout, tensor.memory)] if isinstance(tensor, Tensor) else tensor.members()
-        if [layout for layout, _ in given] != layouts:
-            raise ValueError(
-                f"{name} was prepared as {layouts}; a tensor with another layout ({tensor.describe()}) needs a new plan"
-            )
-        library = self.operator._library
-        for offset, (handle, (_, memory)) in enumerate(zip(handles, given, strict=True)):
-            status = library.aclSetTensorAddr(executor, position + offset, handle, data_pointer(memory))
-            library.check(status, "aclSetTensorAddr", f"set {name} of {self.operator.name}")
-        self._refreshed[name] = tensor
-
-    def _operand(self, name: str) -> tuple[int, list[Any], list[Any]]:
-        """Position of an operand among all tensors in C order, its aclTensors and their layouts."""
-        position = 0
-        for parameter in self.operator.signature.operands:
-            if parameter.pointee not in ("aclTensor", "aclTensorList"):
-                continue
-            value: Any = (self._owned or {}).get(parameter.name) or self.arguments.get(parameter.name)
-            if parameter.name == name:
-                if value is None:
-                    raise ValueError(f"{name} was null in phase one; only operands that were given can be changed")
-                if isinstance(value, Tensor):
-                    return position, [value.handle], [value.layout]
-                return position, list(value.member_handles), list(value.layouts)
-            position += len(value) if isinstance(value, TensorList) else 1
-        raise ValueError(f"{self.operator.name} has no tensor {name}")
-
-    def _release(self, handle: Any) -> None:
-        library = self.operator._library
-        status = library.aclDestroyAclOpExecutor(handle)
-        library.check(status, "aclDestroyAclOpExecutor", f"close a plan of {self.operator.name}")
 
 
 _operators: dict[str, Operator] = {}

@@ -45,13 +45,9 @@ class DeviceState:
         self.streams: WeakSet[PendingWork] = WeakSet()
 
 
-_states: dict[int, DeviceState] = {}
+open_devices: dict[int, DeviceState] = {}
+"""State of every device the process works with, by number."""
 _lock = Lock()
-
-
-def several_devices() -> bool:
-    """Whether the process has worked with more than one device, so that mixing them up is possible."""
-    return len(_states) > 1
 
 
 def current_state() -> DeviceState:
@@ -61,9 +57,9 @@ def current_state() -> DeviceState:
     if status := library.aclrtGetDevice(number):
         raise failure(library, "aclrtGetDevice", "find the current device", status, advice=_NO_CONTEXT_ADVICE)
     with _lock:
-        state = _states.get(number[0])
+        state = open_devices.get(number[0])
         if state is None:  # somebody called aclrtSetDevice through cann_mla.c, or another package did
-            state = _states[number[0]] = DeviceState(library, number[0], current_context(library))
+            state = open_devices[number[0]] = DeviceState(library, number[0], current_context(library))
         return state
 
 
@@ -74,7 +70,7 @@ def state_of(device: Device | int | None) -> DeviceState:
     if isinstance(device, Device):
         device.handle  # noqa: B018  raises if closed
         return device._state
-    state = _states.get(device)
+    state = open_devices.get(device)
     if state is None:
         raise ValueError(f"device {device} is not open; open it with cann_mla.Device({device})")
     return state
@@ -119,7 +115,7 @@ class Device(Owner):
         library.check(library.aclrtSetDevice(number), "aclrtSetDevice", f"open device {number}")
         context = current_context(library)
         with _lock:
-            state = _states.setdefault(number, DeviceState(library, number, context))
+            state = open_devices.setdefault(number, DeviceState(library, number, context))
             state.context = context
             state.users += 1
         self._state = state
@@ -188,7 +184,7 @@ class Device(Owner):
                 for child in sorted(state.children, key=lambda child: child.teardown_rank):
                     child.close()
             with _lock:
-                _states.pop(state.id, None)
+                open_devices.pop(state.id, None)
             state.context = None
         library.check(library.aclrtResetDevice(state.id), "aclrtResetDevice", f"close device {state.id}")
 
