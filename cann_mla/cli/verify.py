@@ -29,6 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--soc", metavar="PRODUCT", help="only cases of this product")
     parser.add_argument("--id", metavar="PATTERN", help="only cases whose id matches (shell wildcards)")
     parser.add_argument("--all", action="store_true", help="a row for every case, however many")
+    parser.add_argument("--explain", action="store_true", help="try the usual mistakes on cases whose numbers fail")
+    parser.add_argument("--shrink", action="store_true", help="make each failing case as small as it still fails")
+    parser.add_argument("--save", metavar="FOLDER", help="write failing cases as a case file and a script each")
     parser.add_argument("--standards", action="store_true", help="list the standards and what each one masks")
 
 
@@ -55,7 +58,25 @@ def run(arguments: argparse.Namespace) -> int:
             lines.write(record)
             report.add(record, case)
     report.print()
+    _follow_up(report.rows, options, arguments)
     return 1 if report.failed else 0
+
+
+def _follow_up(rows: list[Any], options: Any, arguments: argparse.Namespace) -> None:
+    """What was asked for about the cases that failed."""
+    from cann_mla.validate.replay import explanation, save, shrunk
+
+    for record, case in rows:
+        if record["verdict"] != "fail" or case is None:
+            continue
+        if arguments.explain:
+            for line in explanation(case, options):
+                print(f"{case.id}: {line}")
+        if arguments.shrink:
+            case = shrunk(case, record, options)
+            print(f"{case.id}: fails with {sum(spec.numel for _, spec in case.specs())} elements in all")
+        if arguments.save:
+            print("written: " + ", ".join(map(str, save(case, options, arguments.save))))
 
 
 def _option(name: str) -> str:

@@ -364,3 +364,41 @@ def _names(values: Any) -> str:
 
 def _kind(value: Any) -> str:
     return "nothing" if value is None else f"a {type(value).__name__}"
+
+
+def as_json(case: Case) -> dict[str, Any]:
+    """The case as the JSON object that `parse` reads; what is default is left out."""
+    record: dict[str, Any] = {"id": case.id, "op": case.op}
+    if case.soc is not None:
+        record["soc"] = case.soc
+    record["tensors"] = {name: _operand_json(operand) for name, operand in case.tensors.items() if operand is not None}
+    record["attrs"] = case.attrs
+    record["seed"] = case.seed
+    if case.inputs_npz:
+        record["inputs_npz"] = list(case.inputs_npz)
+    if case.expected_npz is not None:
+        record["expected_npz"] = case.expected_npz
+    record["expect"] = {"status": case.status} | ({"phase": case.phase} if case.phase else {})
+    if case.workspace is not None:
+        record["workspace"] = case.workspace
+    return record | case.remarks
+
+
+def _operand_json(operand: TensorSpec | list[TensorSpec]) -> Any:
+    if isinstance(operand, list):
+        return [_operand_json(entry) for entry in operand]
+    record: dict[str, Any] = {"shape": list(operand.shape), "dtype": operand.dtype}
+    if operand.format != "ND":
+        record["format"] = operand.format
+    for key in ("storage_shape", "strides"):
+        if getattr(operand, key) is not None:
+            record[key] = list(getattr(operand, key))
+    if operand.offset:
+        record["offset"] = operand.offset
+    if operand.memory != "device":
+        record["memory"] = operand.memory
+    if operand.alias is not None:
+        record["alias"] = operand.alias
+    if operand.data is not None:
+        record["data"] = dict(operand.data)
+    return record

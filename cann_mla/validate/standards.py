@@ -3,7 +3,7 @@
 They disagree with one another on the same data, so a verdict means little without the standard's name,
 its version and what it leaves out. In the formulas `a` is the result under test and `g` the golden.
 
-A standard grades elements chunk by chunk (`_grade`) and judges the sums of all chunks (`_verdict`); no
+A standard grades the differing elements chunk by chunk (`_grade`) and judges the sums of all (`_verdict`); no
 standard ever holds a second copy of an output.
 """
 
@@ -55,10 +55,13 @@ def as_double(array: NDArray[Any], kind: DType) -> Doubles:
 
 
 class Chunk:
-    """A stretch of result and golden, with the views that standards share."""
+    """Some elements of result and golden, with the views that standards share.
 
-    def __init__(self, actual: NDArray[Any], golden: NDArray[Any], kind: DType) -> None:
-        self.raw_actual, self.raw_golden, self.kind = actual, golden, kind
+    `positions` are their flat indices in the output.
+    """
+
+    def __init__(self, actual: NDArray[Any], golden: NDArray[Any], positions: NDArray[np.int64], kind: DType) -> None:
+        self.raw_actual, self.raw_golden, self.positions, self.kind = actual, golden, positions, kind
 
     @cached_property
     def a(self) -> Doubles:
@@ -106,6 +109,7 @@ class Totals:
     """All chunks of one output."""
 
     count: int = 0
+    graded: int = 0
     bad: int = 0
     equal: int = 0
     max_abs: float = 0.0
@@ -130,16 +134,15 @@ class Totals:
 
     def add(self, chunk: Chunk, grade: Grade) -> None:
         """Take a chunk and its grade."""
-        start = self.count
-        self.count += chunk.a.size
         self.bad += int(np.count_nonzero(grade.bad))
+        self.graded += chunk.a.size
         self.equal += int(np.count_nonzero(chunk.same))
         self.max_abs = max(self.max_abs, float(chunk.diff.max(initial=0.0)))
         self.max_rel = max(self.max_rel, float(chunk.relative(np.abs(chunk.g)).max(initial=0.0)))
         if grade.severity.size:
             index = int(grade.severity.argmax())
             if grade.severity[index] > self.severity:
-                self.severity, self.worst = float(grade.severity[index]), start + index
+                self.severity, self.worst = float(grade.severity[index]), int(chunk.positions[index])
         for key, value in grade.sums.items():
             self.sums[key] = self.sums.get(key, 0.0) + value
         for key, value in grade.maxima.items():
@@ -205,9 +208,10 @@ class Standard(ABC):
             raise ValueError(f"result of shape {actual.shape} against golden of shape {golden.shape}")
         if not self.covers(dtype_name):
             raise ValueError(f"{self.label} says nothing about {dtype_name}")
-        totals = Totals()
-        for chunk in _chunks(actual, golden, dtype(dtype_name)):
+        totals = Totals(actual.size)
+        for chunk in _differing(actual, golden, dtype(dtype_name)):
             totals.add(chunk, self._grade(chunk))
+        totals.equal += actual.size - totals.graded
         reason = self._verdict(totals, dtype_name)
         worst = np.unravel_index(totals.worst, actual.shape) if totals.count else ()
         return Judgement(
@@ -222,10 +226,19 @@ class Standard(ABC):
         )
 
 
-def _chunks(actual: NDArray[Any], golden: NDArray[Any], kind: DType) -> Iterator[Chunk]:
+def _differing(actual: NDArray[Any], golden: NDArray[Any], kind: DType) -> Iterator[Chunk]:
+    """The elements whose bits differ: equal ones add nothing to any error, and most outputs are equal."""
     flat_actual, flat_golden = actual.reshape(-1), golden.reshape(-1)
+    comparable = actual.dtype == golden.dtype
+    bits = np.dtype(f"u{actual.dtype.itemsize}")
     for start in range(0, flat_actual.size, CHUNK):
-        yield Chunk(flat_actual[start : start + CHUNK], flat_golden[start : start + CHUNK], kind)
+        part_actual, part_golden = (flat[start : start + CHUNK] for flat in (flat_actual, flat_golden))
+        if not comparable:
+            yield Chunk(part_actual, part_golden, np.arange(start, start + part_actual.size), kind)
+            continue
+        at = np.flatnonzero(part_actual.view(bits) != part_golden.view(bits))
+        if at.size:
+            yield Chunk(part_actual[at], part_golden[at], at + start, kind)
 
 
 def share_reason(totals: Totals, least: float) -> str:

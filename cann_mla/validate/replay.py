@@ -1,0 +1,87 @@
+"""A failing case on its own: as a case file, and as a script that needs nothing but this package."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from cann_mla.validate.cases import Case, as_json
+from cann_mla.validate.shrink import shrink
+from cann_mla.validate.verify import Options, Record, verify_case
+
+_SCRIPT = '''"""Replay of case {id}: ends 0 if it passes."""
+
+import json
+import sys
+from pathlib import Path
+
+from cann_mla.validate import Options, parse, verify_case
+
+CASE = json.loads(r"""
+{case}
+""")
+OPTIONS = {options}
+
+record = verify_case(parse(CASE, folder=Path({folder!r})), OPTIONS)
+print(json.dumps(record, indent=1))
+sys.exit(record["verdict"] != "pass")
+'''
+
+
+def shrunk(case: Case, record: Record, options: Options, *, seconds: float = 60.0) -> Case:
+    """The case made smaller, as long as it fails with the same status as in `record`.
+
+    A case whose operands or expected outputs lie in files keeps its shapes and is returned as it is.
+    """
+    if case.inputs_npz or case.expected_npz:
+        return case
+
+    def fails(candidate: Case) -> bool:
+        found = verify_case(candidate, options)
+        return found["verdict"] == "fail" and found["status"] == record["status"]
+
+    return shrink(replace(case, workspace=None), fails, seconds=seconds)
+
+
+def save(case: Case, options: Options, folder: str | Path) -> tuple[Path, Path]:
+    """Write ``<id>.json`` and ``<id>.py`` into `folder`; returns both paths."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    stem = re.sub(r"[^\w.-]+", "_", case.id) or "case"
+    data = as_json(case)
+    files = [str((case.folder / name).resolve()) for name in case.inputs_npz]
+    if files:
+        data["inputs_npz"] = files
+    if case.expected_npz is not None:
+        data["expected_npz"] = str((case.folder / case.expected_npz).resolve())
+    case_file, script = folder / f"{stem}.json", folder / f"{stem}.py"
+    case_file.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    body = json.dumps(data, indent=1)
+    text = _SCRIPT.format(id=case.id, case=body, options=repr(options), folder=str(folder.resolve()))
+    script.write_text(text, encoding="utf-8")
+    return case_file, script
+
+
+def explanation(case: Case, options: Options) -> Iterator[str]:
+    """Lines that say which usual mistake makes the numbers of a failing case agree."""
+    from cann_mla.validate.arrays import make_operands
+    from cann_mla.validate.explain import explain
+    from cann_mla.validate.run import run_alone
+    from cann_mla.validate.signatures import roles_of
+    from cann_mla.validate.standard_rules import find_standard
+
+    record, outputs = run_alone(case, options)
+    if record["status"] != 0:
+        yield f"no numbers to explain: {record['message']}"
+        return
+    roles = roles_of(case.op)
+    arrays = make_operands(case, is_output=roles.is_output)
+    findings = explain(case, arrays, roles, outputs, find_standard(options.standards[0]))
+    for finding in findings[:5]:
+        rest = f"; still off: {', '.join(finding.remaining)}" if finding.remaining else ""
+        yield f"{finding.text} - explains {', '.join(finding.explains)}{rest}"
+    if not findings:
+        yield "none of the usual mistakes explains the result"
