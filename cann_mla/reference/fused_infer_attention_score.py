@@ -34,6 +34,7 @@ class AttentionResult(NamedTuple):
     softmax_lse: Array | None
 
 
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")
 def fused_infer_attention_score(
     query: Array,
     key: Array | Sequence[Array],
@@ -70,7 +71,7 @@ def fused_infer_attention_score(
     AttentionResult
         attention in the output part of `input_layout`; softmax_lse float32, (B, heads, S1, 1), or
         (T, heads, 1) for TND and NTD outputs. Rows outside the actual lengths, and rows that see no column,
-        are 0 with an infinite lse.
+        are 0 with an infinite lse. Infinities and NaN go through as on the device, without a warning.
 
     Raises
     ------

@@ -35,6 +35,7 @@ class RingAttentionUpdateResult(NamedTuple):
     softmax_sum: Array
 
 
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")
 def ring_attention_update(
     prev_attn: Array,
     prev_softmax_max: Array,

@@ -395,6 +395,15 @@ def test_scale_of_an_unquantised_output_has_no_effect() -> None:
     assert np.array_equal(got, want)
 
 
+def test_infinities_go_through_without_a_warning() -> None:
+    query, key, value = make()
+    value[0, 0, 0, 0] = np.inf
+    got, lse = run(query, key, value, precision="device")
+    assert np.isposinf(got[0, :2, :, 0]).all()
+    assert np.isfinite(got[0, :2, :, 1:]).all()
+    assert np.isfinite(lse).all()
+
+
 def test_door_knows_versions_and_shapes() -> None:
     query, key, value = make()
     tensors = {"query": query, "key": [key], "value": [value]}

@@ -1,6 +1,7 @@
 """Results do not depend on how the work is cut into tiles and blocks."""
 
 import random
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -92,3 +93,23 @@ def test_window_that_shows_a_tile_nothing() -> None:
     assert attention[0, 0, :4, 0].tolist() == [1.0] * 4
     assert not attention[0, 0, 4:].any()
     assert np.isposinf(lse[0, 0, 4:]).all()
+
+
+def test_memory_does_not_grow_with_the_score_matrix() -> None:
+    """A full score matrix would take 1.6 GB."""
+    operand = np.ones((1, 1, 20000, 64), np.float16)
+    tracemalloc.start()
+    fused_infer_attention_score(
+        operand,
+        operand,
+        operand,
+        num_heads=1,
+        input_layout="BNSD",
+        sparse_mode=4,
+        atten_mask=np.zeros((2048, 2048), bool),
+        pre_tokens=300,
+        next_tokens=0,
+    )
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 64 << 20
