@@ -31,6 +31,15 @@ def snake_case(c_name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", base).lower()
 
 
+def check_rank(name: str, operand: Operand, *allowed: int) -> None:
+    """Refuse what is no operand, or has another number of dimensions than those allowed."""
+    if not isinstance(operand, Tensor | np.ndarray):
+        raise TypeError(f"{name} must be a Tensor or a NumPy array, not {type(operand).__name__}")
+    if len(operand.shape) not in allowed:
+        ways = " or ".join(map(str, allowed))
+        raise ValueError(f"{name} has shape {tuple(operand.shape)}; it must have {ways} dimensions")
+
+
 class OperatorCall:
     """The operands of one call of an operator.
 

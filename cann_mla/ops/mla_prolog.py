@@ -13,7 +13,7 @@ from typing import Any
 
 from cann_mla.dtypes import dtype
 from cann_mla.libraries import load
-from cann_mla.ops.call import Operand, OperatorCall
+from cann_mla.ops.call import Operand, OperatorCall, check_rank
 from cann_mla.ops.mla_prolog_scenarios import SCENARIOS, scenario
 from cann_mla.runtime.device import Device
 from cann_mla.runtime.stream import Stream
@@ -83,10 +83,10 @@ class _Sizes:
     @classmethod
     def of(cls, token_x: Operand, weight_dq: Operand, weight_uk: Operand, rope_cos: Operand) -> _Sizes:
         """The sizes that the shapes of outputs follow from; ranks are checked, the rest is CANN's to judge."""
-        _check_rank("token_x", token_x, 2, 3)
-        _check_rank("weight_dq", weight_dq, 2, 4)
-        _check_rank("weight_uk", weight_uk, 3)
-        _check_rank("rope_cos", rope_cos, 2, 3)
+        check_rank("token_x", token_x, 2, 3)
+        check_rank("weight_dq", weight_dq, 2, 4)
+        check_rank("weight_uk", weight_uk, 3)
+        check_rank("rope_cos", rope_cos, 2, 3)
         # A weight described by its four-dimensional block shape has its columns in dimensions 0 and 3.
         dq = weight_dq.shape
         latent_query = dq[1] if len(dq) == 2 else dq[0] * dq[3]
@@ -345,12 +345,6 @@ def product_of(soc: str | None) -> str | None:
     """Product line of a chip (``"Ascend910B1"`` -> ``"Ascend910B"``), or None if it is not known."""
     prefixes = {"Ascend910B": "Ascend910B", "Ascend910_93": "Ascend910_93", "Ascend950": "Ascend950"}
     return next((product for prefix, product in prefixes.items() if soc and soc.startswith(prefix)), None)
-
-
-def _check_rank(name: str, operand: Operand, *allowed: int) -> None:
-    if len(operand.shape) not in allowed:
-        ways = " or ".join(map(str, allowed))
-        raise ValueError(f"{name} has shape {tuple(operand.shape)}; it must have {ways} dimensions")
 
 
 def _dtype_name(operand: Operand) -> str:

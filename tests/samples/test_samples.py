@@ -1,0 +1,48 @@
+"""Every sample runs as a person would run it, and says that it worked."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SAMPLES = Path(__file__).parents[2] / "samples"
+
+LAST_LINE = {
+    "mla_prolog_v3.py": ("Ascend910B", r"both ways agree in all 524288 elements of queryOut"),
+    "mla_prolog_v3_partial_quant.py": (
+        "Ascend910B",
+        r"both ways agree in all 524288 elements of queryOut; 8 cache rows were written",
+    ),
+    "mla_prolog_v3_full_quant_950.py": ("Ascend950", r"scales of the query from 0\.\d+ to 0\.\d+"),
+    "mla_prolog_paged_decode.py": ("Ascend910B", r"75 rows of 192 written, all within 0\.0\d+ of plain NumPy"),
+}
+
+
+def run(name: str, soc: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(SAMPLES / name)],
+        env={**os.environ, "CANN_MLA_SIM_SOC": soc, "CANN_MLA_BACKEND": "sim"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("name", LAST_LINE)
+def test_sample(name: str) -> None:
+    soc, pattern = LAST_LINE[name]
+    done = run(name, soc)
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(pattern, done.stdout.strip().splitlines()[-1])
+
+
+def test_a_sample_for_another_product_says_so() -> None:
+    done = run("mla_prolog_v3_full_quant_950.py", "Ascend910_93")
+    assert done.returncode == 1
+    assert "needs an Ascend950, not Ascend910_9382" in done.stderr
