@@ -144,9 +144,9 @@ void Scores::softmaxRow(float *row, int64_t n, int64_t r, TileState &state) cons
     float now = std::max(before, block);
     state.maximum[size(r)] = now;
     float factor = before == -INFINITY ? 0.0F : std::exp(before - now);
-    float sum = exponentiate(row, size(n), now - shift_);
+    exponentials(row, size(n), now - shift_);
     state.factor[size(r)] = factor;
-    state.sum[size(r)] = state.sum[size(r)] * factor + sum;
+    state.sum[size(r)] = state.sum[size(r)] * factor + total(row, size(n));
     quantise(row, n, std::exp(block - now) + epsilon);
 }
 

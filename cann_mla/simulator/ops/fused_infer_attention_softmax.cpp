@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 
 #include "numeric/convert.hpp"
 #include "numeric/multiversion.hpp"
@@ -14,14 +13,15 @@ namespace {
 
 constexpr size_t lanes = 16;  // independent sums, so that compilers can use wide registers without reordering
 
-// exp by a polynomial on [-ln2/2, ln2/2] and a power of two; within 2 units in the last place.
+// exp by a polynomial on [-ln2/2, ln2/2] and a power of two; within 2 units in the last place, 0 below -87.
 inline float exponential(float x) {
     constexpr float log2e = 1.44269504F, ln2High = 0.693359375F, ln2Low = -2.12194440e-4F;
-    constexpr float roundingShift = 12582912.0F;  // 1.5 * 2^23
+    constexpr float roundingShift = 12582912.0F;  // 1.5 * 2^23: the low bits of the sum are the nearest integer
     constexpr float lowest = -87.0F, highest = 88.0F;
-    float inside = x < lowest ? lowest : x;
-    inside = inside > highest ? highest : inside;
-    float power = (inside * log2e + roundingShift) - roundingShift;
+    float inside = x > lowest ? x : lowest;
+    inside = inside < highest ? inside : highest;
+    float shifted = inside * log2e + roundingShift;
+    float power = shifted - roundingShift;
     float r = (inside - power * ln2High) - power * ln2Low;
     float p = 1.9875691500e-4F;
     p = p * r + 1.3981999507e-3F;
@@ -30,11 +30,8 @@ inline float exponential(float x) {
     p = p * r + 1.6666665459e-1F;
     p = p * r + 5.0000001201e-1F;
     p = p * r * r + r + 1.0F;
-    auto bits = static_cast<uint32_t>((static_cast<int32_t>(power) + 127) << 23);
-    float factor;
-    std::memcpy(&factor, &bits, sizeof factor);
-    float result = p * factor;
-    result = x < lowest ? 0.0F : result;
+    float factor = numeric::floatFromBits((numeric::floatBits(shifted) + 127U) << 23);
+    float result = x < lowest ? 0.0F : p * factor;
     return x == x ? result : x;
 }
 
@@ -57,26 +54,23 @@ SIM_MULTIVERSION float maximum(const float *values, size_t n) {
     std::fill(best, best + lanes, -INFINITY);
     size_t i = 0;
     for (; i + lanes <= n; i += lanes) {
-        for (size_t k = 0; k < lanes; ++k) best[k] = values[i + k] > best[k] ? values[i + k] : best[k];
+        for (size_t k = 0; k < lanes; ++k) best[k] = std::max(best[k], values[i + k]);
     }
-    for (; i < n; ++i) best[0] = values[i] > best[0] ? values[i] : best[0];
+    for (; i < n; ++i) best[0] = std::max(best[0], values[i]);
     return *std::max_element(best, best + lanes);
 }
 
-SIM_MULTIVERSION float exponentiate(float *values, size_t n, float max) {
+SIM_MULTIVERSION void exponentials(float *values, size_t n, float max) {
+    for (size_t i = 0; i < n; ++i) values[i] = exponential(values[i] - max);
+}
+
+SIM_MULTIVERSION float total(const float *values, size_t n) {
     float sums[lanes] = {};
     size_t i = 0;
     for (; i + lanes <= n; i += lanes) {
-        for (size_t k = 0; k < lanes; ++k) {
-            float e = exponential(values[i + k] - max);
-            values[i + k] = e;
-            sums[k] += e;
-        }
+        for (size_t k = 0; k < lanes; ++k) sums[k] += values[i + k];
     }
-    for (; i < n; ++i) {
-        values[i] = exponential(values[i] - max);
-        sums[0] += values[i];
-    }
+    for (; i < n; ++i) sums[0] += values[i];
     float sum = 0.0F;
     for (float lane : sums) sum += lane;
     return sum;

@@ -10,8 +10,10 @@ constexpr float masked = -1.0e12F;
 
 float maximum(const float *values, size_t n);
 
-// values = exp(values - max); returns their sum.
-float exponentiate(float *values, size_t n, float max);
+// values = exp(values - max).
+void exponentials(float *values, size_t n, float max);
+
+float total(const float *values, size_t n);
 
 void scale(float *values, size_t n, float factor);
 
