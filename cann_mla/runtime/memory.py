@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -12,7 +13,7 @@ import numpy.typing as npt
 from cann_mla.binding import abi
 from cann_mla.errors import status_name
 from cann_mla.runtime.current import on_context
-from cann_mla.runtime.device import Device, DeviceState, state_of
+from cann_mla.runtime.device import Device, DeviceState, open_devices, state_of
 from cann_mla.runtime.owner import Owner
 
 if TYPE_CHECKING:
@@ -46,9 +47,9 @@ def _free(state: DeviceState, address: Any, api: str) -> None:
         state.library.check(getattr(state.library, api)(address), api, "free memory")
 
 
-def _give_up(state: DeviceState, address: Any, api: str) -> None:
-    """Free memory, now or when the device's busy streams have passed what is queued."""
-    busy = [stream for stream in list(state.streams) if stream.busy and not stream.closed]
+def _give_up(state: DeviceState, address: Any, api: str, users: Iterable[DeviceState]) -> None:
+    """Free memory, now or when the busy streams of the devices that may use it have passed what is queued."""
+    busy = [stream for user in users for stream in list(user.streams) if stream.busy and not stream.closed]
     if not busy:
         _free(state, address, api)
         return
@@ -189,7 +190,7 @@ class DeviceMemory(Owner):
         stream.keep(keep)
 
     def _release(self, handle: Any) -> None:
-        _give_up(self._state, handle, "aclrtFree")
+        _give_up(self._state, handle, "aclrtFree", [self._state])
 
 
 def _check_stream(stream: Stream, memory: DeviceMemory) -> None:
@@ -289,4 +290,4 @@ class HostMemory(Owner):
         super().close()
 
     def _release(self, handle: Any) -> None:
-        _give_up(self._state, handle, "aclrtFreeHost")
+        _give_up(self._state, handle, "aclrtFreeHost", list(open_devices.values()))

@@ -289,3 +289,25 @@ parameter = operators["aclnnScaleShift"].signature["x"]
 print(parameter.role.value, parameter.optional)
 """
     assert run_python(program, CANN_MLA_BACKEND="sim") == "inplace True\n"
+
+
+def test_repeatable_plan_takes_other_lists(custom_package: Path, run_python: Callable[..., str]) -> None:
+    program = (
+        START
+        + """
+def shift(value):
+    return cann_mla.Tensor.from_numpy(np.array([value], np.float32))
+
+other = cann_mla.Tensor.zeros((3, 2), "FP32")
+for shifts in ([shift(1), shift(2)], cann_mla.TensorList([shift(1), shift(2)])):
+    with operator.prepare(repeatable=True, **{**given, "shifts": shifts}) as plan:
+        plan.run(stream)
+        plan.set_tensor("shifts", cann_mla.TensorList([shift(10), shift(20)]))
+        plan.set_tensor("out", other)
+        plan.run(stream)
+        stream.synchronize()
+    print(out.to_numpy()[0, 0], other.to_numpy()[0, 0])
+"""
+    )
+    lines = run_python(program, ASCEND_CUSTOM_OPP_PATH=str(custom_package), CANN_MLA_BACKEND="sim").splitlines()
+    assert lines == ["3.0 30.0", "3.0 30.0"]

@@ -184,3 +184,19 @@ def test_full_device_waits_for_memory_that_streams_still_hold(device: cann_mla.D
         second.close()
         small.close()
         stream.synchronize()
+
+
+def test_pinned_memory_in_use_on_another_device_outlives_the_copy(device: cann_mla.Device) -> None:
+    before = c.cannMlaSimHostBytes()
+    with cann_mla.Device(1) as other, Stream(other) as far:
+        device.use()
+        source = HostMemory(1 << 20)
+        target = DeviceMemory(1 << 20, device=other)
+        other.use()
+        target.write(source, stream=far)
+        device.use()
+        source.close()
+        assert c.cannMlaSimHostBytes() > before
+        far.synchronize()
+        assert c.cannMlaSimHostBytes() == before
+    device.use()
