@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import tracemalloc
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cann_mla.bench.core import Measurement, SkipError, paired_seconds, peak_growth, seconds
-from cann_mla.validate.arrays import make_operands
-from cann_mla.validate.cases import Case, TensorSpec, parse
-from cann_mla.validate.golden import run_reference
-from cann_mla.validate.signatures import roles_of
+from cann_mla.bench.core import Measurement, paired_seconds, seconds
+from cann_mla.bench.side_by_side import Sides, memory_lines, sides
+from cann_mla.validate.cases import Case, parse
 
 OP = "aclnnMlaPrologV3WeightNz"
 HE, HCQ, N, D, HCKV, DR = 7168, 1536, 128, 128, 512, 64
-GIB = 1 << 30
 # tokens -> least share of the GEMM rate in scenarios of floating-point products
 LIMITS = {64: 0.25, 256: 0.40, 1024: 0.50}
 INT8_LIMIT = 0.25
@@ -72,7 +69,7 @@ def prolog_case(tokens: int, *, quantised: bool = False) -> Case:
     )
 
 
-def gemm_seconds(tokens: int) -> Callable[[], object]:
+def gemm(tokens: int) -> Callable[[], object]:
     """The operator's four products in float32, operands converted beforehand."""
 
     def make(*shape: int) -> NDArray[np.float32]:
@@ -93,99 +90,40 @@ def gemm_seconds(tokens: int) -> Callable[[], object]:
 
 def lines() -> Iterator[Measurement]:
     """Rates, alternation, memory and repeated decoding."""
-    for tokens, limit in LIMITS.items():
-        yield from _rates(tokens, limit, quantised=False)
-    for tokens in (256, 1024):
-        yield from _rates(tokens, INT8_LIMIT, quantised=True)
-    yield from _alternating(256)
-    yield from _memory(256)
-    yield from _decode(8)
+    for quantised, counts in ((False, LIMITS), (True, dict.fromkeys((256, 1024), INT8_LIMIT))):
+        for tokens, limit in counts.items():
+            with sides(prolog_case(tokens, quantised=quantised)) as both:
+                yield from _rates(both, tokens, limit, "int8" if quantised else "bf16")
+                if tokens == 256 and not quantised:
+                    yield _alternating(both, tokens)
+                    yield from memory_lines("mla_prolog", both, 1.0)
+    with sides(prolog_case(8)) as both:
+        yield _decode_again(both, 8)
 
 
-def _rates(tokens: int, limit: float, *, quantised: bool) -> Iterator[Measurement]:
-    case = prolog_case(tokens, quantised=quantised)
-    kind = "int8" if quantised else "bf16"
-    products = gemm_seconds(tokens)
-    runs = {"reference": _reference(case)}
-    simulated, close = _simulator(case)
-    try:
-        runs["sim"] = simulated
-        for name, call in runs.items():
-            gemm, taken = paired_seconds(products, call, repeat=3)
-            detail = {"tokens": tokens, "seconds": taken, "gemm_seconds": gemm}
-            of = "same-shape float32 GEMM"
-            yield Measurement(f"mla_prolog/{name}/{kind}/{tokens}", gemm / taken, "ratio", of, limit, "higher", detail)
-    finally:
-        close()
+def _rates(both: Sides, tokens: int, limit: float, kind: str) -> Iterator[Measurement]:
+    products = gemm(tokens)
+    for name, call in both.items():
+        alone, taken = paired_seconds(products, call, repeat=3)
+        detail = {"tokens": tokens, "seconds": taken, "gemm_seconds": alone}
+        of = "same-shape float32 GEMM"
+        yield Measurement(f"mla_prolog/{name}/{kind}/{tokens}", alone / taken, "ratio", of, limit, "higher", detail)
 
 
-def _reference(case: Case) -> Callable[[], object]:
-    roles = roles_of(case.op)
-    arrays = make_operands(case, is_output=roles.is_output)
-    return lambda: run_reference(case, arrays, roles, "device")
-
-
-def _simulator(case: Case) -> tuple[Callable[[], object], Callable[[], None]]:
-    from cann_mla.validate.run import Session
-
-    roles = roles_of(case.op)
-    arrays = make_operands(case, is_output=roles.is_output)
-    prepared = Session("sim").prepare(case, arrays, roles, repeatable=True)
-    return prepared.run, prepared.close
-
-
-def _alternating(tokens: int) -> Iterator[Measurement]:
+def _alternating(both: Sides, tokens: int) -> Measurement:
     """Two BLAS pools in one process must not stall each other."""
-    case = prolog_case(tokens)
-    reference = _reference(case)
-    simulated, close = _simulator(case)
-    try:
-        alone = seconds(reference, repeat=3) + seconds(simulated, repeat=3)
-        both = seconds(lambda: (reference(), simulated()), repeat=3)
-    finally:
-        close()
-    detail = {"tokens": tokens, "seconds_alone": alone, "seconds_alternating": both}
-    yield Measurement("mla_prolog/alternating", both / alone, "ratio", "the two alone", 1.3, "lower", detail)
+    alone = seconds(both.reference) + seconds(both.simulator)
+    together = seconds(lambda: (both.reference(), both.simulator()))
+    detail = {"tokens": tokens, "seconds_alone": alone, "seconds_alternating": together}
+    return Measurement("mla_prolog/alternating", together / alone, "ratio", "the two alone", 1.3, "lower", detail)
 
 
-def _memory(tokens: int) -> Iterator[Measurement]:
-    case = prolog_case(tokens)
-    roles = roles_of(case.op)
-    arrays = make_operands(case, is_output=roles.is_output)
-    written = sum(
-        spec.numel * 2 for name, spec in case.specs() if roles.is_written(name) and isinstance(spec, TensorSpec)
-    )
-    tracemalloc.start()
-    run_reference(case, arrays, roles, "device")
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    detail = {"tokens": tokens, "output_bytes": written}
-    of = "memory beyond inputs and outputs"
-    yield Measurement("mla_prolog/reference/memory", (peak - written) / GIB, "GiB", of, 1.0, "lower", detail)
-    simulated, close = _simulator(case)
-    try:
-        grown = peak_growth(simulated)
-    finally:
-        close()
-    yield Measurement("mla_prolog/sim/memory", grown / GIB, "GiB", of, 1.0, "lower", detail)
-
-
-def _decode(tokens: int) -> Iterator[Measurement]:
+def _decode_again(both: Sides, tokens: int) -> Measurement:
     """A plan that runs again may keep its converted weights: the first run against the later ones."""
-    case = prolog_case(tokens)
-    simulated, close = _simulator(case)
-    try:
-        import time
-
-        started = time.perf_counter()
-        simulated()
-        first = time.perf_counter() - started
-        again = seconds(simulated, repeat=5)
-    finally:
-        close()
-    gemm = seconds(gemm_seconds(tokens), repeat=5)
-    detail = {"tokens": tokens, "first_seconds": first, "again_seconds": again, "gemm_share": gemm / again}
-    yield Measurement("mla_prolog/sim/decode_again", first / again, "ratio", "the first run", None, "higher", detail)
-
-
-__all__ = ["SkipError", "gemm_seconds", "lines", "prolog_case"]
+    started = time.perf_counter()
+    both.simulator()
+    first = time.perf_counter() - started
+    again = seconds(both.simulator, repeat=5)
+    products = seconds(gemm(tokens), repeat=5)
+    detail = {"tokens": tokens, "first_seconds": first, "again_seconds": again, "gemm_share": products / again}
+    return Measurement("mla_prolog/sim/decode_again", first / again, "ratio", "the first run", None, "higher", detail)

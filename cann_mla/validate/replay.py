@@ -41,7 +41,7 @@ def shrunk(case: Case, record: Record, options: Options, *, seconds: float = 60.
 
     def fails(candidate: Case) -> bool:
         found = verify_case(candidate, options)
-        return found["verdict"] == "fail" and found["status"] == record["status"]
+        return bool(found["verdict"] == "fail" and found["status"] == record["status"])
 
     return shrink(replace(case, workspace=None), fails, seconds=seconds)
 
