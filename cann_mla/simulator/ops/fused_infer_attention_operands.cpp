@@ -4,6 +4,7 @@
 
 #include "core/error.hpp"
 #include "core/tensor.hpp"
+#include "numeric/convert.hpp"
 
 namespace sim::fia {
 
@@ -32,12 +33,11 @@ float scalar(const Launch &launch, const char *name, const MaybeTensor &tensor, 
     const void *data = tensor ? launch.in(name) : nullptr;
     if (!data) return otherwise;
     if (tensor->dtype != ACL_UINT64) return decodeElement(tensor->dtype, data, 0);
-    // A float in the low half, of which the unit keeps 19 bits.
-    uint32_t bits = static_cast<uint32_t>(*static_cast<const uint64_t *>(data)) & 0xFFFFE000U;
-    float value;
-    std::copy_n(reinterpret_cast<const char *>(&bits), sizeof value, reinterpret_cast<char *>(&value));
-    return value;
+    return numeric::floatFromBits(static_cast<uint32_t>(*static_cast<const uint64_t *>(data)));
 }
+
+// The unit that multiplies INT32 products keeps 19 bits of its factor.
+float inNineteenBits(float value) { return numeric::floatFromBits(numeric::floatBits(value) & 0xFFFFE000U); }
 
 int64_t paddingOf(const Launch &launch, const char *name, const MaybeTensor &tensor) {
     if (!tensor || elements(tensor->shape) == 0) return -1;
@@ -189,9 +189,10 @@ Steps withoutLastAxis(const Plan &plan) {
 void bindFullQuant(const Plan &plan, const Launch &launch, Operands &o) {
     const Params &p = plan.p;
     if (plan.numerator == Numerator::Int8) {
-        o.scoreScale = scalar(launch, "deqScale1", p.deqScale1, 1.0F);
+        o.scoreScale = inNineteenBits(scalar(launch, "deqScale1", p.deqScale1, 1.0F));
         o.numeratorScale = scalar(launch, "quantScale1", p.quantScale1, 1.0F);
         o.valueScale = scalar(launch, "deqScale2", p.deqScale2, 1.0F);
+        if (p.deqScale2 && p.deqScale2->dtype == ACL_UINT64) o.valueScale = inNineteenBits(o.valueScale);
         return;
     }
     if (plan.microscaled) return bindMicroscales(plan, launch, o);

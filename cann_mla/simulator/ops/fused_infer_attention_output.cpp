@@ -14,6 +14,8 @@ namespace {
 
 size_t size(int64_t n) { return static_cast<size_t>(n); }
 
+float toFp16(float value) { return numeric::fp16ToFloat(numeric::floatToFp16(value)); }
+
 float parameter(const MaybeTensor &tensor, const void *data, int64_t channel) {
     int64_t index = elements(tensor->shape) == 1 ? 0 : channel;
     return decodeElement(tensor->dtype, data, index);
@@ -74,7 +76,9 @@ void writeTile(const Plan &plan, const Operands &o, const Tile &tile, const Wind
         if (isOutside(plan, batch, queryRow, window)) continue;
         if (dropMaskedRows && maximum == masked) continue;
         const float *sink = o.sink.empty() ? nullptr : &o.sink[size(head)];
-        Ending ending = endRow(maximum - shift, state.sum[size(r)], sink);
+        float sum = state.sum[size(r)];
+        Ending ending = endRow(maximum - shift, sum, sink);
+        if (plan.numerator == Numerator::Int8) ending.factor = 1.0F / toFp16(sum);
         int64_t token = batch.queryStart + queryRow;
         float *row = state.output.data() + r * plan.dv;
         scale(row, size(plan.dv), o.valueScale * ending.factor);

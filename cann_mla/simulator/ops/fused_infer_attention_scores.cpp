@@ -121,12 +121,14 @@ void Scores::quantise(float *row, int64_t n, float blockMaximum) const {
         case Numerator::Int8:
             roundToFp16(row, size(n));
             scale(row, size(n), o_.numeratorScale);
+            roundToFp16(row, size(n));
             return roundToInt8(row, size(n));
         case Numerator::BlockMax: {
             aclDataType dtype = plan_.p.query->dtype;
             float largest = largestCode(dtype);
             scale(row, size(n), largest / blockMaximum);
             if (dtype == ACL_INT8) {
+                roundToFp16(row, size(n));
                 roundToInt8(row, size(n));
             } else if (dtype == ACL_FLOAT8_E4M3FN) {
                 roundToE4m3(row, size(n));
