@@ -224,7 +224,7 @@ static void notifies() {
     OK(aclrtRecordNotify(notify, first));
     OK(aclrtSynchronizeStream(second));
     CHECK_EQ(steps, 1);
-    OK(aclrtWaitAndResetNotify(notify, second, 1));  // the first wait used the record up
+    OK(aclrtWaitAndResetNotify(notify, second, 30));  // the first wait used the record up
     CHECK_EQ(aclrtSynchronizeStream(second), ACL_ERROR_RT_WAIT_TIMEOUT);
     OK(aclrtDestroyNotify(notify));
     OK(aclrtDestroyStream(first));

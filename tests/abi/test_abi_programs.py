@@ -44,3 +44,8 @@ def test_unknown_setting_is_named_and_ignored(run_program: Run) -> None:
     assert (result.returncode, result.stdout) == (0, "Ascend910B1 Ascend910B\n")
     for name, value in bad.items():
         assert f"{name}={value} is ignored" in result.stderr
+
+
+def test_process_that_ends_early_lets_the_running_kernel_end(run_program: Run) -> None:
+    result = run_program("exit_while_busy")
+    assert (result.returncode, result.stdout, result.stderr) == (7, "one host function ran\n", "")

@@ -205,7 +205,7 @@ aclError aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent event, i
 
 aclError aclrtStreamWaitEventWithFlag(aclrtStream stream, aclrtEvent event, uint32_t timeout, uint32_t flag) {
     if (flag > ACL_EVENT_WAIT_EXTERNAL) return fail(__func__, ACL_ERROR_INVALID_PARAM, "flag must be 0 or 1");
-    return wait(__func__, stream, event, int64_t{1000} * timeout);
+    return wait(__func__, stream, event, timeout);
 }
 
 aclError aclrtQueryEvent(aclrtEvent event, aclrtEventStatus *status) {

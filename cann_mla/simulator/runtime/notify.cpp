@@ -64,13 +64,13 @@ aclError aclrtWaitAndResetNotify(aclrtNotify notify, aclrtStream stream, uint32_
     choice.stream->enqueue(__func__, [object, worker, timeout] {
         std::unique_lock lock(sim::waitMutex());
         sim::Deadline deadline;
-        if (timeout > 0) deadline = sim::Clock::now() + std::chrono::seconds(timeout);
+        if (timeout > 0) deadline = sim::Clock::now() + std::chrono::milliseconds(timeout);
         if (sim::waitInTask(
                 lock, *worker, deadline, [&] { return object->set; }, [&] { return object->queuedRecords == 0; })) {
             object->set = false;
         } else if (deadline && sim::Clock::now() >= *deadline) {
             throw sim::KernelFault(ACL_ERROR_RT_WAIT_TIMEOUT,
-                                   "the notify was not recorded within " + std::to_string(timeout) + " s");
+                                   "the notify was not recorded within " + std::to_string(timeout) + " ms");
         }
     });
     return ACL_SUCCESS;

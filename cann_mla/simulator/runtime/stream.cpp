@@ -1,7 +1,11 @@
 #include "runtime/stream.hpp"
 
+#include <unistd.h>
+
 #include <atomic>
+#include <cstdlib>
 #include <exception>
+#include <vector>
 
 #include "acl/acl_base.h"
 #include "runtime/exception_info.hpp"
@@ -11,6 +15,28 @@ namespace sim {
 namespace {
 
 std::atomic<int32_t> nextStreamId{0};
+
+// A process that ends without synchronising: what is queued is dropped, and a running kernel gets time to end before
+// the libraries it uses are torn down. A worker that cannot end (a host function without its interpreter) is left.
+void quietWorkers() {
+    constexpr std::chrono::seconds patience{5};
+    std::vector<std::shared_ptr<Stream>> streams;
+    forEachHandle([&](Kind kind, void *handle, const Object &) {
+        if (kind != Kind::Stream) return;
+        if (auto stream = lookupAs<Stream>(handle, kind)) streams.push_back(std::move(stream));
+    });
+    for (const auto &stream : streams) stream->abort();
+    const Deadline deadline = Clock::now() + patience;
+    for (const auto &stream : streams) stream->waitIdle(deadline);
+}
+
+void quietWorkersAtExit() {
+    static const pid_t process = getpid();
+    static const int registered = std::atexit([] {
+        if (getpid() == process) quietWorkers();  // a forked child has no workers to wait for
+    });
+    (void)registered;
+}
 
 }  // namespace
 
@@ -25,7 +51,9 @@ Stream::Stream(std::weak_ptr<Context> context, int32_t device, uint32_t priority
       id_(nextStreamId.fetch_add(1)),
       priority_(priority),
       flags_(flags),
-      worker_(&Stream::work, this) {}
+      worker_(&Stream::work, this) {
+    quietWorkersAtExit();
+}
 
 Stream::~Stream() { shutDown(true); }
 
