@@ -127,12 +127,14 @@ class DeviceMemory(Owner):
         """Set every byte, on a stream if one is given."""
         library = self._state.library
         if stream is None:
-            status = library.aclrtMemset(self.handle, self.nbytes, byte, self.nbytes)
-            library.check(status, "aclrtMemset", "fill")
+            with on_context(library, self._state.context):
+                status = library.aclrtMemset(self.handle, self.nbytes, byte, self.nbytes)
+                library.check(status, "aclrtMemset", "fill")
         else:
             _check_stream(stream, self)
-            status = library.aclrtMemsetAsync(self.handle, self.nbytes, byte, self.nbytes, stream.handle)
-            library.check(status, "aclrtMemsetAsync", "fill")
+            with on_context(library, stream._context):
+                status = library.aclrtMemsetAsync(self.handle, self.nbytes, byte, self.nbytes, stream.handle)
+                library.check(status, "aclrtMemsetAsync", "fill")
             stream._launches.append("aclrtMemsetAsync")
 
     def write(self, source: npt.NDArray[Any] | HostMemory, offset: int = 0, *, stream: Stream | None = None) -> None:
@@ -180,12 +182,14 @@ class DeviceMemory(Owner):
         if nbytes == 0:
             return
         if stream is None:
-            status = library.aclrtMemcpy(to, room, source, nbytes, code)
-            library.check(status, "aclrtMemcpy", "copy")
+            with on_context(library, self._state.context):
+                status = library.aclrtMemcpy(to, room, source, nbytes, code)
+                library.check(status, "aclrtMemcpy", "copy")
             return
         _check_stream(stream, self)
-        status = library.aclrtMemcpyAsync(to, room, source, nbytes, code, stream.handle)
-        library.check(status, "aclrtMemcpyAsync", "copy")
+        with on_context(library, stream._context):
+            status = library.aclrtMemcpyAsync(to, room, source, nbytes, code, stream.handle)
+            library.check(status, "aclrtMemcpyAsync", "copy")
         stream._launches.append("aclrtMemcpyAsync")
         stream.keep(keep)
 

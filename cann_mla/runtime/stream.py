@@ -30,7 +30,7 @@ class Stream(PendingWork):
     -----
     Work runs in the order in which it was queued, and later than the call that queues it returns. What the queued
     work needs is kept alive until the stream has passed it; see :mod:`cann_mla.runtime.pending`. Any thread may use
-    the stream in which its device is current.
+    the stream; one that launches operators on it has made its device current before (:meth:`Device.use`).
     """
 
     __slots__ = ("_owned", "_state", "_workspace")
@@ -92,17 +92,22 @@ class Stream(PendingWork):
         """
         library, handle = self._library, self.handle
         wait = Wait(self)
-        if timeout is None:
-            api, status = "aclrtSynchronizeStream", library.aclrtSynchronizeStream(handle)
-        else:
-            api = "aclrtSynchronizeStreamWithTimeout"
-            status = library.aclrtSynchronizeStreamWithTimeout(handle, max(0, math.ceil(timeout * 1000)))
-        if status:
-            error = failure(library, api, "synchronize", status, launches=wait.launches)
-            wait.failed()
-            raise error
+        with on_context(library, self._context):
+            if timeout is None:
+                api, status = "aclrtSynchronizeStream", library.aclrtSynchronizeStream(handle)
+            else:
+                api = "aclrtSynchronizeStreamWithTimeout"
+                status = library.aclrtSynchronizeStreamWithTimeout(handle, max(0, math.ceil(timeout * 1000)))
+            self._end(wait, api, "synchronize", status)
         wait.passed()
         self._workspace = None
+
+    def _end(self, wait: Wait, api: str, phase: str, status: int) -> None:
+        """Raise what a wait has brought to light."""
+        if status:
+            error = failure(self._library, api, phase, status, launches=wait.launches)
+            wait.failed()
+            raise error
 
     def query(self) -> bool:
         """Whether everything queued so far is done. Does not wait.
@@ -112,13 +117,10 @@ class Stream(PendingWork):
         CannError
             With the fault of a kernel, if one failed.
         """
-        status = abi().ffi.new("aclrtStreamStatus *")
+        handle, status = self.handle, abi().ffi.new("aclrtStreamStatus *")
         wait = Wait(self)
-        code = self._library.aclrtStreamQuery(self.handle, status)
-        if code:
-            error = failure(self._library, "aclrtStreamQuery", "query", code, launches=wait.launches)
-            wait.failed()
-            raise error
+        with on_context(self._library, self._context):
+            self._end(wait, "aclrtStreamQuery", "query", self._library.aclrtStreamQuery(handle, status))
         done = bool(status[0] == abi().lib.ACL_STREAM_STATUS_COMPLETE)
         if done:
             wait.passed()
@@ -135,14 +137,16 @@ class Stream(PendingWork):
             Default: a new one.
         """
         event = Event(self._state.id) if event is None else event
-        status = self._library.aclrtRecordEvent(event.handle, self.handle)
-        self._library.check(status, "aclrtRecordEvent", "record an event")
+        with on_context(self._library, self._context):
+            status = self._library.aclrtRecordEvent(event.handle, self.handle)
+            self._library.check(status, "aclrtRecordEvent", "record an event")
         return event
 
     def wait(self, event: Event) -> None:
         """Let work queued from now on wait until an event, of any stream, is reached. The caller does not wait."""
-        status = self._library.aclrtStreamWaitEvent(self.handle, event.handle)
-        self._library.check(status, "aclrtStreamWaitEvent", "wait for an event")
+        with on_context(self._library, self._context):
+            status = self._library.aclrtStreamWaitEvent(self.handle, event.handle)
+            self._library.check(status, "aclrtStreamWaitEvent", "wait for an event")
         self._launches.append("aclrtStreamWaitEvent")
         self.keep(event)
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -58,7 +59,12 @@ def _run_python(program: str, **environment: str) -> str:
     """Run a program in a process of its own, because a process has one library."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("ASCEND", "CANN_MLA_BACKEND", "ATB_"))}
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, env={**clean, **environment}, check=False
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        env={**clean, **environment},
+        cwd=tempfile.gettempdir(),  # the package is the installed one, not the checkout
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -192,9 +192,7 @@ def test_pinned_memory_in_use_on_another_device_outlives_the_copy(device: cann_m
         device.use()
         source = HostMemory(1 << 20)
         target = DeviceMemory(1 << 20, device=other)
-        other.use()
         target.write(source, stream=far)
-        device.use()
         source.close()
         assert c.cannMlaSimHostBytes() > before
         far.synchronize()
