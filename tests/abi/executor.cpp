@@ -1,4 +1,7 @@
 // The two phases: workspace rules, one use of an executor, repeatable executors, address refresh, empty calls.
+#include <unistd.h>
+
+#include <fstream>
 #include <vector>
 
 #include "acl/acl.h"
@@ -207,6 +210,40 @@ static void emptyCalls() {
     OK(aclDestroyTensorList(xs));
 }
 
+static long residentPages() {
+    long total = 0, resident = 0;
+    std::ifstream("/proc/self/statm") >> total >> resident;
+    return resident;
+}
+
+// Executors, their handles and their operands leave nothing behind.
+static void manyCalls() {
+    Buffer a({1}), y({0}), none(Values{});
+    aclTensorList *xs = listOf({a.tensor}), *nothing = listOf({none.tensor});
+    auto call = [&](aclTensorList *inputs, aclTensor *output) {
+        Planned planned = plan(inputs, nullptr, nullptr, output);
+        OK(toy::sum(workspace(), planned.size, planned.executor, nullptr));
+    };
+    auto rounds = [&](int count) {
+        for (int i = 0; i < count; ++i) {
+            call(nothing, none.tensor);
+            if (i % 10 == 0) call(xs, y.tensor);
+            if (i % 1000 == 0) OK(aclrtSynchronizeStream(nullptr));
+        }
+    };
+    rounds(20000);
+    long before = residentPages();
+    rounds(100000);
+#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)  // which keep memory of their own
+    CHECK((residentPages() - before) * sysconf(_SC_PAGESIZE) < 4 << 20);
+#endif
+    (void)before;
+    OK(aclrtSynchronizeStream(nullptr));
+    OK(aclDestroyTensorList(xs));
+    OK(aclDestroyTensorList(nothing));
+    a.tensor = none.tensor = nullptr;
+}
+
 int main() {
     OK(aclInit(nullptr));
     OK(aclrtSetDevice(0));
@@ -215,6 +252,7 @@ int main() {
     repeatableExecutors();
     addressesAreSnapshots();
     emptyCalls();
+    manyCalls();
     OK(aclrtFree(workspace()));
     CHECK_EQ(cannMlaSimDeviceAllocations(0), 0);
     CHECK_EQ(cannMlaSimLiveHandles(CANN_MLA_SIM_TENSOR), 0);
