@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cann_mla.errors import CannError, ClosedError, LibraryNotFoundError, SymbolNotFoundError
     from cann_mla.libraries import Library, load
     from cann_mla.operands import BoolArray, FloatArray, IntArray, Scalar, ScalarList
-    from cann_mla.plan import Plan
+    from cann_mla.plan import Plan, RepeatablePlan
     from cann_mla.runtime import Context, Device, DeviceMemory, Event, HostMemory, Stream, current_device
     from cann_mla.tensor import Tensor, TensorList
     from cann_mla.two_phase import Operator, load_headers, operator
@@ -31,7 +31,7 @@ _HOMES = {
     "cann_mla.operands": ("BoolArray", "FloatArray", "IntArray", "Scalar", "ScalarList"),
     "cann_mla.runtime": ("Context", "Device", "DeviceMemory", "Event", "HostMemory", "Stream", "current_device"),
     "cann_mla.tensor": ("Tensor", "TensorList"),
-    "cann_mla.plan": ("Plan",),
+    "cann_mla.plan": ("Plan", "RepeatablePlan"),
     "cann_mla.two_phase": ("Operator", "load_headers", "operator"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -52,6 +52,7 @@ __all__ = [
     "LibraryNotFoundError",
     "Operator",
     "Plan",
+    "RepeatablePlan",
     "Scalar",
     "ScalarList",
     "Stream",

@@ -34,23 +34,12 @@ class Plan(Owner):
     plan that never ran destroys its executor. The operands must stay open until :meth:`run` has returned.
     """
 
-    __slots__ = (
-        "_closings",
-        "_names",
-        "_owned",
-        "_refreshed",
-        "_thread",
-        "_values",
-        "operator",
-        "workspace_size",
-    )
+    __slots__ = ("_closings", "_names", "_thread", "_values", "operator", "workspace_size")
     _closed_hint = "a plan runs once; prepare it with repeatable=True to run it again"
     operator: Operator
     workspace_size: int
     _names: tuple[str, ...]
     _values: tuple[Any, ...]
-    _owned: dict[str, Owner] | None
-    _refreshed: dict[str, Any] | None
     _thread: int
     _closings: int
 
@@ -91,7 +80,6 @@ class Plan(Owner):
         if (
             self.workspace_size
             or workspace is not None
-            or self._refreshed is not None
             or self._closings != closings[0]
             or self._thread != get_ident()
             or len(open_devices) > 1
@@ -109,20 +97,22 @@ class Plan(Owner):
         stream._launches.append(operator.name)
 
     def _run_checked(self, stream: Stream, workspace: DeviceMemory | None) -> None:
-        executor, queue = self.handle, stream.handle
         self._check(stream, workspace)
         if workspace is None and self.workspace_size:
             workspace = stream.workspace(self.workspace_size)
-        address = data_pointer(workspace)
-        if self._refreshed is None:
-            self._handle = None
+        executor, self._handle = self._handle, None
+        self._launch(executor, stream, workspace)
+
+    def _launch(self, executor: Any, stream: Stream, workspace: DeviceMemory | None) -> None:
         operator = self.operator
-        status = operator._second(address, 0 if workspace is None else workspace.nbytes, executor, queue)
+        size = 0 if workspace is None else workspace.nbytes
+        status = operator._second(data_pointer(workspace), size, executor, stream.handle)
         if status:
             raise operator._failure("launch", status, self.arguments)
         stream._launches.append(operator.name)
 
     def _check(self, stream: Stream, workspace: DeviceMemory | None) -> None:
+        self.handle, stream.handle  # noqa: B018  raise if closed
         name = self.operator.name
         if self._thread != get_ident():
             raise RuntimeError(f"this plan of {name} was prepared in another thread; CANN wants both phases in one")
@@ -142,17 +132,44 @@ class Plan(Owner):
             if workspace.device != device:
                 raise ValueError(f"{name}: the stream is on device {device}, the workspace on {workspace.device}")
 
+    def _release(self, handle: Any) -> None:
+        library = self.operator._library
+        status = library.aclDestroyAclOpExecutor(handle)
+        library.check(status, "aclDestroyAclOpExecutor", f"close a plan of {self.operator.name}")
+
+    def __del__(self) -> None:
+        if self._handle is not None:  # a plan always has one, so this is quicker than the question the base asks
+            super().__del__()
+
+
+class RepeatablePlan(Plan):
+    """A plan that may run any number of times, on addresses that may change. ``close()`` ends it.
+
+    Made by :meth:`Operator.prepare` with ``repeatable=True``; CANN allows it for operators without copies between
+    host and device, and refuses it for the others.
+    """
+
+    __slots__ = ("_refreshed",)
+    _refreshed: dict[str, Tensor | TensorList]
+
     def _make_repeatable(self) -> None:
+        self._refreshed = {}
         library = self.operator._library
         status = library.aclSetAclOpExecutorRepeatable(self._handle)
         if status:
             error = failure(library, "aclSetAclOpExecutorRepeatable", f"repeat {self.operator.name}", status)
             self.close()
             raise error
-        self._refreshed = {}
+
+    def run(self, stream: Stream, workspace: DeviceMemory | None = None) -> None:
+        """Phase two, as :meth:`Plan.run`; the plan can be run again, also before this run is done."""
+        self._check(stream, workspace)
+        if workspace is None and self.workspace_size:
+            workspace = stream.workspace(self.workspace_size)
+        self._launch(self._handle, stream, workspace)
 
     def set_tensor(self, name: str, tensor: Tensor | TensorList) -> None:
-        """Let a repeatable plan work on another tensor of the same shape, strides, type and format.
+        """Let the plan work on another tensor of the same shape, strides, type and format.
 
         Parameters
         ----------
@@ -164,10 +181,8 @@ class Plan(Owner):
         Raises
         ------
         ValueError
-            If the plan is not repeatable, the operand was null, or the tensor differs in more than its address.
+            If the operand was null, or the tensor differs in more than its address.
         """
-        if self._refreshed is None:
-            raise ValueError("only a plan prepared with repeatable=True can take other tensors")
         executor = self.handle
         position, handles, layouts = self._operand(name)
         given = [(tensor.layout, tensor.memory)] if isinstance(tensor, Tensor) else tensor.members()
@@ -183,11 +198,11 @@ class Plan(Owner):
 
     def _operand(self, name: str) -> tuple[int, list[Any], list[Any]]:
         """Position of an operand among all tensors in C order, its aclTensors and their layouts."""
-        position = 0
+        position, arguments = 0, self.arguments
         for parameter in self.operator.signature.operands:
             if parameter.pointee not in ("aclTensor", "aclTensorList"):
                 continue
-            value: Any = (self._owned or {}).get(parameter.name) or self.arguments.get(parameter.name)
+            value = arguments.get(parameter.name)
             if parameter.name == name:
                 if value is None:
                     raise ValueError(f"{name} was null in phase one; only operands that were given can be changed")
@@ -196,8 +211,3 @@ class Plan(Owner):
                 return position, list(value.member_handles), list(value.layouts)
             position += len(value) if isinstance(value, TensorList) else 1
         raise ValueError(f"{self.operator.name} has no tensor {name}")
-
-    def _release(self, handle: Any) -> None:
-        library = self.operator._library
-        status = library.aclDestroyAclOpExecutor(handle)
-        library.check(status, "aclDestroyAclOpExecutor", f"close a plan of {self.operator.name}")

@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from threading import get_ident
-from typing import Any
+from typing import Any, Literal, TypeVar, overload
 
 from cann_mla.arguments import STRINGS, convert, describe, document
 from cann_mla.binding import abi
@@ -21,7 +21,7 @@ from cann_mla.errors import CannError, failure
 from cann_mla.headers import HeaderSet, Role, Signature, read, shipped
 from cann_mla.libraries import Library, load
 from cann_mla.operands import BoolArray, FloatArray, IntArray, Scalar, ScalarList
-from cann_mla.plan import Plan
+from cann_mla.plan import Plan, RepeatablePlan
 from cann_mla.prototypes import shipped_symbols
 from cann_mla.runtime.memory import DeviceMemory
 from cann_mla.runtime.owner import Owner
@@ -34,6 +34,7 @@ _MISSING = object()
 _ffi = abi().ffi
 _NULL = _ffi.NULL
 _new = object.__new__
+_Plan = TypeVar("_Plan", bound=Plan)
 
 
 class Operator:
@@ -76,13 +77,17 @@ class Operator:
     def __repr__(self) -> str:
         return f"<Operator {self.name}({', '.join(self._index)})>"
 
+    @overload
+    def prepare(self, /, repeatable: Literal[False] = False, **arguments: Any) -> Plan: ...
+    @overload
+    def prepare(self, /, repeatable: Literal[True], **arguments: Any) -> RepeatablePlan: ...
     def prepare(self, /, repeatable: bool = False, **arguments: Any) -> Plan:
         """Phase one: check the arguments, choose the kernel, ask for the workspace.
 
         Parameters
         ----------
         repeatable : bool
-            Make a plan that may run more than once, on addresses that :meth:`Plan.set_tensor` changes.
+            Make a :class:`RepeatablePlan`, which may run more than once, on addresses that can be changed.
         **arguments
             By C name.
 
@@ -108,22 +113,28 @@ class Operator:
         for name, value in convert(self._resolved, arguments, owned).items():
             row[self._index[name]] = value
         status = self._first(*row, *cells)
-        plan = self._finish(status, tuple(arguments), tuple(arguments.values()), cells)
-        plan._owned = owned
-        if repeatable:
-            plan._make_repeatable()
+        values = tuple(owned.get(name, value) for name, value in arguments.items())
+        if not repeatable:
+            return self._finish(status, tuple(arguments), values, cells)
+        plan = self._finish(status, tuple(arguments), values, cells, RepeatablePlan)
+        plan._make_repeatable()
         return plan
 
-    def _finish(self, status: int, names: tuple[str, ...], values: tuple[Any, ...], cells: tuple[Any, Any]) -> Plan:
+    def _finish(
+        self,
+        status: int,
+        names: tuple[str, ...],
+        values: tuple[Any, ...],
+        cells: tuple[Any, Any],
+        kind: type[_Plan] = Plan,  # type: ignore[assignment]
+    ) -> _Plan:
         """Make the plan, after phase one was called."""
         if status:
             raise self._failure("GetWorkspaceSize", status, dict(zip(names, values, strict=True)))
-        plan: Plan = _new(Plan)
+        plan = _new(kind)
         plan.operator = self
         plan._names = names
         plan._values = values
-        plan._owned = None
-        plan._refreshed = None
         plan.workspace_size = cells[0][0]
         plan._handle = cells[1][0]
         plan._thread = get_ident()

@@ -153,8 +153,8 @@ def test_repeatable_plan_runs_on_other_addresses(operator: Any, tensors: dict[st
 
 
 def test_repeatable_plan_refuses_what_it_cannot_change(operator: Any, tensors: dict[str, Tensor]) -> None:
-    with operator.prepare(**tensors, **ATTRIBUTES) as plan, pytest.raises(ValueError, match="repeatable=True"):
-        plan.set_tensor("tokenX", tensors["tokenX"])
+    with operator.prepare(**tensors, **ATTRIBUTES) as plan:
+        assert not hasattr(plan, "set_tensor")
     with operator.prepare(repeatable=True, **tensors, **ATTRIBUTES) as plan:
         with pytest.raises(ValueError, match="was null in phase one"):
             plan.set_tensor("actualSeqLenOptional", tensors["tokenX"])
