@@ -13,8 +13,8 @@ import cann_mla
 
 B, N, NK, S1, S2, D = 2, 4, 2, 5, 37, 64
 SCALE = 0.125
-FP16 = {"rtol": 4e-3, "atol": 4e-4}
-BF16 = {"rtol": 2e-2, "atol": 8e-3}
+FP16: dict[str, Any] = {"rtol": 4e-3, "atol": 4e-4}
+BF16: dict[str, Any] = {"rtol": 2e-2, "atol": 8e-3}
 MASK = np.triu(np.ones((2048, 2048), bool), 1)
 
 Array = np.ndarray[Any, Any]
@@ -28,7 +28,7 @@ def operands(normal: Normal) -> tuple[Array, Array, Array]:
     return normal(1, B, N, S1, D), normal(2, B, NK, S2, D), normal(3, B, NK, S2, D)
 
 
-def given(q: Array, k: Array, v: Array, **more: Any) -> dict[str, Any]:
+def given(q: Array, k: Array | list[Array], v: Array | list[Array], **more: Any) -> dict[str, Any]:
     call = {"query": q, "key": k, "value": v, "numHeads": N, "numKeyValueHeads": NK, "scaleValue": SCALE}
     return call | {"inputLayout": "BNSD", "out": (q.shape, "FP16")} | more
 
@@ -190,7 +190,13 @@ def test_mla_decode_reads_one_cache_as_key_and_value(layout: str, attend: Any, f
     want, _ = formula(*whole, 0.04, visible)
     q, q_rope = (np.ascontiguousarray(TO_LAYOUT[source](x)) for x in (q, q_rope))
     want = TO_LAYOUT[target](want)
-    call = {"query": q, "key": cache, "value": cache, "queryRopeOptional": q_rope, "keyRopeOptional": rope}
+    call: dict[str, Any] = {
+        "query": q,
+        "key": cache,
+        "value": cache,
+        "queryRopeOptional": q_rope,
+        "keyRopeOptional": rope,
+    }
     call |= {"blockTableOptional": table, "blockSize": 128, "actualSeqLengthsKvOptional": lengths}
     call |= {"numHeads": heads, "numKeyValueHeads": 1, "scaleValue": 0.04, "inputLayout": layout}
     np.testing.assert_allclose(attend(**call, out=(want.shape, "BF16")), want, **BF16)

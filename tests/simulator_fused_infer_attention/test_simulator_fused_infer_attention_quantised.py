@@ -17,8 +17,8 @@ Formula = Callable[..., tuple[Array, Array]]
 
 B, N, NK, S2, D = 2, 4, 2, 40, 64
 SCALE = 0.125
-CLOSE = {"rtol": 1e-2, "atol": 2e-3}
-LOOSE = {"rtol": 5e-2, "atol": 3e-2}  # numerators of 8 bits
+CLOSE: dict[str, Any] = {"rtol": 1e-2, "atol": 2e-3}
+LOOSE: dict[str, Any] = {"rtol": 5e-2, "atol": 3e-2}  # numerators of 8 bits
 
 
 @pytest.fixture
@@ -45,11 +45,12 @@ def test_split_scales_by_token_and_head(
     mode: int, attend: Any, normal: Normal, integers: Any, formula: Formula
 ) -> None:
     q, k, v = normal(1, B, N, 1, D), integers(2, B, NK, S2, D), integers(3, B, NK, S2, D)
-    shape, spread, dtype = {
+    shapes: dict[int, Any] = {
         1: ((B, S2), lambda s: s[:, None, :, None], np.float32),
         2: ((NK,), lambda s: s[None, :, None, None], np.float16),
         3: ((B, NK, S2), lambda s: s[..., None], np.float32),
-    }[mode]
+    }
+    shape, spread, dtype = shapes[mode]
     k_scale, v_scale = ((np.random.default_rng(i).random(shape) * 0.02).astype(dtype) for i in (4, 5))
     real = k * spread(k_scale.astype(np.float64)), v * spread(v_scale.astype(np.float64))
     call = decode_call(q, k, v, keyAntiquantScaleOptional=k_scale, valueAntiquantScaleOptional=v_scale)
@@ -64,8 +65,8 @@ def test_scales_in_the_pages_of_the_cache(attend: Any, normal: Normal, integers:
     table = np.array([[4, 0], [2, 0]], np.int32)
 
     def real(cache: Array, scale: Array) -> Array:
-        rows = (cache * scale[..., None].astype(np.float64))[table].reshape(B, 2 * block, NK, D)
-        return rows.transpose(0, 2, 1, 3)
+        rows: Array = (cache * scale[..., None].astype(np.float64))[table].reshape(B, 2 * block, NK, D)
+        return np.asarray(rows.transpose(0, 2, 1, 3))
 
     visible = np.arange(2 * block)[None, None, None] < np.array(lengths)[:, None, None, None]
     want, _ = formula(q, real(k, k_scale), real(v, v_scale), SCALE, visible)

@@ -37,7 +37,9 @@ def test_outside_vector(name: str, stream: cann_mla.Stream, product: Callable[[s
     given = {n: d for n, d in case["tensors"].items() if d is not None}
     product(case["soc"])
     tensors = {n: operand(n, d, arrays) for n, d in given.items() if n not in OUTPUTS}
-    results = {n: cann_mla.Tensor.empty(tuple(d["shape"]), dtype(d["dtype"])) for n, d in given.items() if n in OUTPUTS}
+    results: dict[str, Any] = {
+        n: cann_mla.Tensor.empty(tuple(d["shape"]), dtype(d["dtype"])) for n, d in given.items() if n in OUTPUTS
+    }
 
     cann_mla.operator(case["op"])(stream=stream, **tensors, **results, **case["attrs"])
     stream.synchronize()

@@ -25,7 +25,9 @@ def eightfold(x: Array) -> Array:
 
 
 def update(stream: cann_mla.Stream, op: str, arrays: dict[str, Array], **attrs: Any) -> list[Array]:
-    tensors = {name: cann_mla.Tensor.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
+    tensors: dict[str, Any] = {
+        name: cann_mla.Tensor.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()
+    }
     outs = {"attnOutOut": "prevAttnOut", "softmaxMaxOut": "prevSoftmaxMax", "softmaxSumOut": "prevSoftmaxSum"}
     for out, like in outs.items():
         tensors[out] = cann_mla.Tensor.from_numpy(np.zeros_like(arrays[like]))
@@ -51,7 +53,8 @@ def test_sbh(halves: Any, stream: cann_mla.Stream) -> None:
     parts, (want, top, total) = halves
 
     def sbh(x: Array) -> Array:
-        return x.transpose(2, 0, 1, 3).reshape(7, 2, 3 * 64).astype(np.float32)
+        rows: Array = x.transpose(2, 0, 1, 3).reshape(7, 2, 3 * 64)
+        return rows.astype(np.float32)
 
     arrays: dict[str, Array] = {}
     for which, (out, high, added) in zip(("prev", "cur"), parts, strict=True):
