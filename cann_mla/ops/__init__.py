@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from cann_mla.ops.call import snake_case
+from cann_mla.ops.fused_infer_attention import FusedInferAttentionResult, fused_infer_attention
+from cann_mla.ops.fused_infer_attention_shapes import LAYOUTS as ATTENTION_LAYOUTS
+from cann_mla.ops.kv_quantisation import KvQuantisation, pack_int4, unpack_int4
+from cann_mla.ops.masks import band_mask, causal_mask, compressed_mask
 from cann_mla.ops.mla_prolog import (
     SCENARIOS,
     MlaPrologResult,
@@ -11,13 +15,37 @@ from cann_mla.ops.mla_prolog import (
     mla_prolog_v3,
     pack_weight,
 )
+from cann_mla.ops.paging import block_table, from_paged_cache, paged_cache
+from cann_mla.ops.ring_attention_update import (
+    RingAttentionUpdateResult,
+    ring_attention_update,
+    softmax_statistics,
+)
+from cann_mla.ops.sequence_lengths import lengths_of, prefix_sums
 
 __all__ = [
+    "ATTENTION_LAYOUTS",
     "SCENARIOS",
+    "FusedInferAttentionResult",
+    "KvQuantisation",
     "MlaPrologResult",
+    "RingAttentionUpdateResult",
+    "band_mask",
+    "block_table",
+    "causal_mask",
+    "compressed_mask",
+    "from_paged_cache",
+    "fused_infer_attention",
+    "lengths_of",
     "mla_prolog_v1",
     "mla_prolog_v2",
     "mla_prolog_v3",
+    "pack_int4",
     "pack_weight",
+    "paged_cache",
+    "prefix_sums",
+    "ring_attention_update",
     "snake_case",
+    "softmax_statistics",
+    "unpack_int4",
 ]

@@ -19,10 +19,12 @@ import cann_mla
 from cann_mla.dtypes import dtype
 from cann_mla.headers import Role
 from cann_mla.runtime.stream import Stream
-from cann_mla.tensor import Tensor
+from cann_mla.tensor import Tensor, TensorList
 
 Operand = Tensor | npt.NDArray[Any]
 """A tensor on the device, or an array that is copied there for the call."""
+Operands = Operand | TensorList | Sequence[Operand]
+"""What an operator takes as a list of tensors; a single one makes a list of one."""
 
 
 def snake_case(c_name: str) -> str:
@@ -79,6 +81,8 @@ class OperatorCall:
     def give(self, values: Mapping[str, Any], *, packed: Collection[str] = ()) -> None:
         """Give operands and host arguments by their Python names; None leaves one null.
 
+        What is a list of tensors in C may be one operand or a sequence of them.
+
         Arrays are copied to the device; those named in `packed` are packed to FRACTAL_NZ on the way. An array for
         an operand that the operator updates is updated too: :meth:`run` then waits for the stream.
         """
@@ -88,6 +92,9 @@ class OperatorCall:
             parameter = self._parameters[name]
             if parameter.role is Role.ATTRIBUTE:
                 self._arguments[parameter.name] = value
+                continue
+            if parameter.pointee == "aclTensorList":
+                self._arguments[parameter.name] = self._list(name, value)
                 continue
             tensor = self._on_device(name, value, "FRACTAL_NZ" if name in packed else "ND")
             self._arguments[parameter.name] = tensor
@@ -115,6 +122,12 @@ class OperatorCall:
         for tensor, array in self._written_back:
             array[...] = tensor.to_numpy()
         self._outputs.pop_all()
+
+    def _list(self, name: str, value: Operands) -> TensorList | list[Tensor]:
+        if isinstance(value, TensorList):
+            return value
+        members = list(value) if isinstance(value, Sequence) else [value]
+        return [self._on_device(f"{name}[{i}]", member, "ND") for i, member in enumerate(members)]
 
     def _on_device(self, name: str, value: Operand, format: str) -> Tensor:
         if isinstance(value, Tensor):

@@ -1,0 +1,67 @@
+"""Lengths of sequences, one by one or as prefix sums.
+
+CANN has three conventions: lengths by sequence (padded layouts, and keys of a paged cache in every layout); prefix
+sums that begin with the first length (TND and NTD of FusedInferAttentionScore, ``actualSeqLen`` of MlaProlog);
+prefix sums that begin with 0 (``actualSeqQlen`` of RingAttentionUpdate).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+
+
+def prefix_sums(lengths: Sequence[int], *, leading_zero: bool = False) -> list[int]:
+    """Where each sequence ends among the tokens of all.
+
+    Parameters
+    ----------
+    lengths : sequence of int
+        Of each sequence; 0 is allowed.
+    leading_zero : bool
+        Begin with 0, as RingAttentionUpdate wants it.
+
+    Returns
+    -------
+    list of int
+        The last is the number of all tokens.
+
+    Raises
+    ------
+    ValueError
+        If a length is negative.
+
+    Examples
+    --------
+    >>> prefix_sums([3, 0, 5])
+    [3, 3, 8]
+    >>> prefix_sums([3, 0, 5], leading_zero=True)
+    [0, 3, 3, 8]
+    """
+    numbers = [int(n) for n in lengths]
+    if any(n < 0 for n in numbers):
+        raise ValueError(f"lengths {numbers} hold a negative one")
+    return list(accumulate(numbers, initial=0))[0 if leading_zero else 1 :]
+
+
+def lengths_of(sums: Sequence[int], *, leading_zero: bool = False) -> list[int]:
+    """Inverse of :func:`prefix_sums`.
+
+    Raises
+    ------
+    ValueError
+        If the numbers fall, or with `leading_zero` do not begin with 0.
+
+    Examples
+    --------
+    >>> lengths_of([3, 3, 8])
+    [3, 0, 5]
+    """
+    numbers = [int(n) for n in sums]
+    if leading_zero and numbers[:1] != [0]:
+        raise ValueError(f"prefix sums {numbers} do not begin with 0")
+    ends = numbers if leading_zero else [0, *numbers]
+    lengths = [end - begin for begin, end in pairwise(ends)]
+    if any(n < 0 for n in lengths):
+        raise ValueError(f"{numbers} are no prefix sums: they fall")
+    return lengths
