@@ -15,8 +15,7 @@ from threading import get_ident
 from typing import Any, Literal, TypeVar, overload
 
 from cann_mla.arguments import STRINGS, convert, describe, document
-from cann_mla.binding import abi
-from cann_mla.binding._phase_one import phase_one
+from cann_mla.binding import abi, compiled
 from cann_mla.errors import CannError, failure
 from cann_mla.headers import HeaderSet, Role, Signature, read, shipped
 from cann_mla.libraries import Library, load
@@ -72,7 +71,7 @@ class Operator:
         self._spare: list[tuple[Any, Any]] = []
         if not any(p.type == "float" for p in operands):  # cffi does not check the range of those
             parts = (first, self._index, tuple(self._template), _KINDS, STRINGS, _NULL, self._spare, self._finish)
-            self.prepare = phase_one((*parts, self.prepare))  # type: ignore[method-assign]
+            self.prepare = compiled("_phase_one").phase_one((*parts, self.prepare))  # type: ignore[method-assign]
 
     def __repr__(self) -> str:
         return f"<Operator {self.name}({', '.join(self._index)})>"
@@ -155,7 +154,8 @@ class Operator:
 
         Raises
         ------
-        As :meth:`prepare` and :meth:`Plan.run`.
+        CannError
+            If either phase returns a status other than 0. Mistakes raise as in :meth:`prepare` and :meth:`Plan.run`.
         """
         self.prepare(**arguments).run(stream, workspace)
 

@@ -1,4 +1,4 @@
-"""The compiled binding: one cffi module with every C function of the headers, over a table filled by ``dlsym``."""
+"""The compiled parts: a cffi module with every C function of the headers, and the short way through phase one."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-_MODULE = "cann_mla.binding._abi"
-
 
 @lru_cache
-def abi() -> ModuleType:
-    """The cffi module, with ``ffi`` and ``lib``.
+def compiled(name: str) -> ModuleType:
+    """A compiled module of the package.
 
     Raises
     ------
@@ -20,12 +18,18 @@ def abi() -> ModuleType:
         If the package was not built: run ``pip install`` on the checkout.
     """
     try:
-        return import_module(_MODULE)
+        return import_module(f"cann_mla.binding.{name}")
     except ModuleNotFoundError as error:
         raise ImportError(
-            f"{_MODULE} is missing: the package was imported from a checkout that was not installed; "
-            "run `pip install .` or `pip install -e .` there"
+            f"{error.name} is missing: cann_mla was imported from {Path(__file__).parents[1]}, which is not built. Run "
+            "`pip install -e .` in the checkout; or, if the package is installed elsewhere, start Python outside of "
+            "the checkout (`python -c` and `python -m` look into the current folder first; `pytest` does not)"
         ) from error
+
+
+def abi() -> ModuleType:
+    """The cffi module, with ``ffi`` and ``lib``."""
+    return compiled("_abi")
 
 
 def native_folder() -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import shutil
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -42,3 +43,23 @@ def test_installed_files() -> None:
     assert (folder / "include/roles.json").is_file()
     assert (folder / "simulator/lib/libcann_mla_sim.so").is_file()
     assert (Path(cann_mla.__file__).parent / "py.typed").is_file()
+
+
+def test_package_that_was_not_built_says_so(run_python: Callable[..., str], tmp_path: Path) -> None:
+    source = Path(cann_mla.__file__).parent
+    for folder in ("", "binding"):
+        (tmp_path / "cann_mla" / folder).mkdir(exist_ok=True)
+        shutil.copy(source / folder / "__init__.py", tmp_path / "cann_mla" / folder)
+    program = f"""
+import sys
+sys.meta_path[:] = [finder for finder in sys.meta_path if "editable" not in type(finder).__module__]
+sys.path.insert(0, {str(tmp_path)!r})
+from cann_mla.binding import abi
+try:
+    abi()
+except ImportError as error:
+    print(error)
+"""
+    text = run_python(program)
+    assert text.startswith(f"cann_mla.binding._abi is missing: cann_mla was imported from {tmp_path / 'cann_mla'}")
+    assert "pip install -e ." in text
