@@ -52,6 +52,7 @@ FAMILIES: dict[str, str] = {
     "aclnnNpuFormatCast": "cann_mla.reference.primitives_cast:evaluate",
     "aclnnKvRmsNormRopeCache": "cann_mla.reference.primitives_cache:evaluate",
     "aclnnScatterPaKvCache": "cann_mla.reference.primitives_cache:evaluate",
+    "AtbRingMLA": "cann_mla.reference.ring_mla:evaluate",
 }
 
 
