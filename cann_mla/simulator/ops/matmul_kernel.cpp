@@ -106,18 +106,6 @@ void multiply(const Task &t, const std::vector<float> &self, const numeric::Pane
     });
 }
 
-// Which of an operand's matrices belongs to matrix `index` of the result, leading axes of size 1 being repeated.
-int64_t matrixOf(int64_t index, const std::vector<int64_t> &batch, const std::vector<int64_t> &own) {
-    int64_t found = 0, step = 1;
-    for (size_t i = 0; i < own.size(); ++i) {
-        int64_t size = batch[batch.size() - 1 - i], ownSize = own[own.size() - 1 - i];
-        if (ownSize != 1) found += index % size * step;
-        step *= ownSize;
-        index /= size;
-    }
-    return found;
-}
-
 int64_t bytesOf(aclDataType dtype, int64_t count) { return packedBytes(count, dtype); }
 
 void run(const Task &t, const Launch &launch) {
@@ -133,7 +121,8 @@ void run(const Task &t, const Launch &launch) {
     for (int64_t size : s.batch) matrices *= size;
     std::vector<float> rows(static_cast<size_t>(s.m * s.k));
     for (int64_t i = 0; i < matrices; ++i) {
-        int64_t a = matrixOf(i, s.batch, s.selfBatch), b = matrixOf(i, s.batch, s.mat2Batch);
+        int64_t a = primitive::broadcastIndex(i, s.batch, s.selfBatch);
+        int64_t b = primitive::broadcastIndex(i, s.batch, s.mat2Batch);
         primitive::loadFloats(t.self, self, a * s.m * s.k, s.m * s.k, rows.data());
         roundToUnit(t.unit, rows.data(), rows.size());
         multiply(t, rows, weightPanel(t, mat2 + bytesOf(t.mat2, b * s.k * s.n)), out, i * s.m * s.n);

@@ -99,4 +99,15 @@ void storeFloats(aclDataType dtype, const float *values, int64_t count, void *de
     }
 }
 
+int64_t broadcastIndex(int64_t index, const std::vector<int64_t> &batch, const std::vector<int64_t> &own) {
+    int64_t found = 0, step = 1;
+    for (size_t i = 0; i < own.size(); ++i) {
+        int64_t size = batch[batch.size() - 1 - i], ownSize = own[own.size() - 1 - i];
+        if (ownSize != 1) found += index % size * step;
+        step *= ownSize;
+        index /= size;
+    }
+    return found;
+}
+
 }  // namespace sim::primitive

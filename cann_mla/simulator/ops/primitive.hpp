@@ -66,4 +66,8 @@ void loadFloats(aclDataType dtype, const void *source, int64_t offset, int64_t c
 // The same in the other direction, rounded to nearest even.
 void storeFloats(aclDataType dtype, const float *values, int64_t count, void *destination, int64_t offset);
 
+// Which matrix of an operand with leading axes `own` belongs to matrix `index` of a result with leading axes `batch`:
+// axes of size 1, and those the operand lacks, are repeated.
+int64_t broadcastIndex(int64_t index, const std::vector<int64_t> &batch, const std::vector<int64_t> &own);
+
 }  // namespace sim::primitive
