@@ -119,16 +119,15 @@ def _refusal(
     needs: Mapping[str, tuple[int, ...]], possible: tuple[int, ...], product: str | None, version: int | None
 ) -> str:
     if version is None and product is not None:
-        who = f"{product} runs {_list(possible)} of aclnnFusedInferAttentionScore, and none of them has"
+        who = f"aclnnFusedInferAttentionScore on {product} ({_list(possible)}) has no"
     else:
         who = f"{' and '.join(map(symbol, possible))} has no"
     missing = {what: having for what, having in needs.items() if not set(having) & set(possible)}
     if not missing:
         who, missing = "no version of aclnnFusedInferAttentionScore has all of", dict(needs)
-    return f"{who} {', '.join(f'{what} ({_list(having)} has)' for what, having in missing.items())}"
+    found = ", ".join(f"{what} (it is in {_list(having)})" for what, having in missing.items())
+    return f"{who} {found}; V5 runs on Ascend950 alone, V1 to V4 on the others"
 
 
 def _list(versions: Iterable[int]) -> str:
-    """The versions in words."""
-    names = [f"V{v}" + (" (Ascend950 only)" if v == 5 else "") for v in versions]
-    return ", ".join(names) if names else "no version"
+    return ", ".join(f"V{v}" for v in versions) or "no version"
