@@ -21,7 +21,7 @@ void requireBias(const Params &p, Dtypes allowed) {
 
 void requireNoOffset(const Params &p) {
     if (!p.x2Offset) return;
-    refuse(paramInvalid, std::string(p.names.x2Offset) + " is given and out has dtype ") + dtypeName(p.out->dtype) +
+    refuse(paramInvalid, std::string(p.names.x2Offset) + " is given and out has dtype " + dtypeName(p.out->dtype) +
                              "; an offset goes with INT8 only");
 }
 
