@@ -21,7 +21,7 @@ class RingAttentionUpdateResult:
 
     Attributes
     ----------
-    attn : Tensor
+    attn_out : Tensor
     softmax_max, softmax_sum : Tensor of FP32
 
     Notes
@@ -29,13 +29,13 @@ class RingAttentionUpdateResult:
     The tensors hold their values when the stream has passed the call. :meth:`close` (or ``with``) closes them.
     """
 
-    attn: Tensor
+    attn_out: Tensor
     softmax_max: Tensor
     softmax_sum: Tensor
 
     def close(self) -> None:
         """Close the outputs."""
-        for tensor in (self.attn, self.softmax_max, self.softmax_sum):
+        for tensor in (self.attn_out, self.softmax_max, self.softmax_sum):
             tensor.close()
 
     def __enter__(self) -> RingAttentionUpdateResult:
@@ -57,7 +57,7 @@ def ring_attention_update(
     input_layout: str = "SBH",
     actual_seq_qlen: Operand | None = None,
     input_softmax_layout: str = "",
-    attn: Tensor | None = None,
+    attn_out: Tensor | None = None,
     softmax_max: Tensor | None = None,
     softmax_sum: Tensor | None = None,
     version: int | None = None,
@@ -67,7 +67,7 @@ def ring_attention_update(
     Every row of every head, with maxima m, sums s and outputs o of the two parts::
 
         max = maximum(m_prev, m_cur)        w = s * exp(m - max)        sum = w_prev + w_cur
-        attn = (o_prev * w_prev + o_cur * w_cur) / sum
+        attn_out = (o_prev * w_prev + o_cur * w_cur) / sum
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def ring_attention_update(
     input_softmax_layout : {"", "SBH", "TND"}
         For TND. "TND": statistics lie by token, as their shape says. Otherwise each sequence's lie as (N, s, 8),
         from where its tokens begin. Anything but "" needs version 2.
-    attn, softmax_max, softmax_sum : Tensor, optional
+    attn_out, softmax_max, softmax_sum : Tensor, optional
         Where to write; new tensors otherwise.
     version : {1, 2}, optional
         Default: 1, or 2 with an `input_softmax_layout`.
@@ -116,7 +116,7 @@ def ring_attention_update(
     statistics = tuple(prev_softmax_max.shape)
     with OperatorCall("aclnnRingAttentionUpdate" + ("V2" if chosen == 2 else ""), stream) as call:
         call.give(given)
-        out = call.output("attn", attn, tuple(prev_attn.shape), dtype(prev_attn.dtype).name)
+        out = call.output("attn_out", attn_out, tuple(prev_attn.shape), dtype(prev_attn.dtype).name)
         maxima = call.output("softmax_max", softmax_max, statistics, "FP32")
         sums = call.output("softmax_sum", softmax_sum, statistics, "FP32")
         call.run()

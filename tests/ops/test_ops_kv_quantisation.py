@@ -29,11 +29,13 @@ def data(seed: int = 0, shift: float = 0.0) -> Any:
 def test_one_row_by_hand() -> None:
     row = np.array([-1.0, 0.5, 3.0, 2.0]).reshape(1, 1, 1, 4)
     symmetric = ops.KvQuantisation.of(row, "per_token")
-    assert symmetric.scale == np.float32(3 / 127) and symmetric.offset is None
+    assert symmetric.scale == np.float32(3 / 127)
+    assert symmetric.offset is None
     assert symmetric.quantise(row).ravel().tolist() == [-42, 21, 127, 85]
     # From -1 to 3 in 255 steps: -1 is stored as -128, so (-128 + offset) * 4/255 = -1 and offset = 64.25.
     shifted = ops.KvQuantisation.of(row, "per_token", symmetric=False)
-    assert shifted.scale == np.float32(4 / 255) and shifted.offset == pytest.approx(64.25, rel=1e-6)
+    assert shifted.scale == np.float32(4 / 255)
+    assert shifted.offset == pytest.approx(64.25, rel=1e-6)
     assert shifted.quantise(row).ravel().tolist() == [-128, -32, 127, 63]
 
 
@@ -61,13 +63,15 @@ def test_finer_parameters_lose_less() -> None:
         for q in [ops.KvQuantisation.of(values, g)]
     }
     assert loss["per_token_head"] < loss["per_token"] < loss["per_tensor"]
-    assert loss["per_channel"] < loss["per_tensor"] and loss["per_head"] <= loss["per_tensor"]
+    assert loss["per_channel"] < loss["per_tensor"]
+    assert loss["per_head"] <= loss["per_tensor"]
 
 
 def test_zeros_stay_zeros() -> None:
     zeros = np.zeros(SHAPE)
     q = ops.KvQuantisation.of(zeros, "per_token")
-    assert (q.scale == 1).all() and not q.quantise(zeros).any()
+    assert (q.scale == 1).all()
+    assert not q.quantise(zeros).any()
 
 
 def test_outputs_are_multiplied_instead_of_divided() -> None:
@@ -82,7 +86,8 @@ def test_outputs_are_multiplied_instead_of_divided() -> None:
 def test_words_by_hand() -> None:
     # Nibbles from the lowest: 1, -1 (f), 7, -8 (8), 0, 2, 3, -2 (e).
     words = ops.pack_int4(np.array([[1, -1, 7, -8, 0, 2, 3, -2]]))
-    assert words.dtype == np.int32 and words.shape == (1, 1)
+    assert words.dtype == np.int32
+    assert words.shape == (1, 1)
     assert words.view(np.uint32)[0, 0] == 0xE32087F1
 
 

@@ -37,7 +37,9 @@ def test_the_compressed_mask_is_the_upper_triangle() -> None:
     mask = ops.compressed_mask()
     assert (mask.shape, mask.dtype) == ((2048, 2048), np.dtype(bool))
     assert mask.sum() == 2048 * 2047 // 2
-    assert mask[0, 1] and not mask[1, 0] and not mask.diagonal().any()
+    assert mask[0, 1]
+    assert not mask[1, 0]
+    assert not mask.diagonal().any()
 
 
 @pytest.mark.parametrize(

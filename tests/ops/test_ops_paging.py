@@ -63,7 +63,7 @@ ONE = np.zeros((3, 1, 16), np.float16)
         (lambda: ops.block_table([5], 4, width=1), "needs 2 blocks"),
         (lambda: ops.block_table([5], 0), "block_size=0"),
         (lambda: ops.block_table([-5], 4), "no length negative"),
-        (lambda: ops.paged_cache([ONE], np.array([[0]], np.int32), 2), r"shape \(1, 1\) for 1 sequences that need \[2\]"),
+        (lambda: ops.paged_cache([ONE], np.array([[0]], np.int32), 2), r"1 sequences that need \[2\]"),
         (lambda: ops.paged_cache([ONE, ONE], np.array([[1], [1]], np.int32), 4), "gives two rows the same place"),
         (lambda: ops.paged_cache([ONE], np.array([[3]], np.int32), 4, block_count=3), "block 3; the cache has 3"),
         (lambda: ops.paged_cache([ONE], np.array([[0]], np.int32), 4, layout="BSH"), "known are BnBsH, BnNBsD, NZ"),
