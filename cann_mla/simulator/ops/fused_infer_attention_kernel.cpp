@@ -11,7 +11,10 @@ namespace sim::fia {
 Kernel makeKernel(const Params &params, Route route) {
     auto plan = std::make_shared<const Plan>(makePlan(params, route));
     return [plan](const Launch &launch) {
-        Operands operands = bindOperands(*plan, launch);
+        Operands operands;
+        bindOutputs(*plan, launch, operands);
+        if (plan->nothingToAttend) return clearOutputs(*plan, operands);
+        operands = bindOperands(*plan, launch);
         clearOutputs(*plan, operands);
         Tiling tiling(*plan, operands.batches);
         numeric::parallelFor(tiling.count(), [&](size_t i) { attend(*plan, operands, tiling.tile(i)); });

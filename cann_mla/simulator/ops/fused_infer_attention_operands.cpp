@@ -45,7 +45,7 @@ int64_t paddingOf(const Launch &launch, const char *name, const MaybeTensor &ten
     return std::max<int64_t>(*launch.in<int64_t>(name), 0);
 }
 
-// ---- query, output, lse ----
+// ---- query ----
 
 void bindQuery(const Plan &plan, const Launch &launch, Operands &o) {
     const Params &p = plan.p;
@@ -56,11 +56,9 @@ void bindQuery(const Plan &plan, const Launch &launch, Operands &o) {
         o.queryRope = launch.in("queryRope");
         requireCover("queryRope", *p.queryRope, batches, plan.heads, plan.rows, plan.queryRope, plan.dRope);
     }
-    o.out = launch.out("attentionOut");
     requireCover("attentionOut", *p.attentionOut, batches, plan.heads, plan.rows, plan.out, plan.dv);
-    if (!p.softmaxLseFlag) return;
-    o.lse = launch.out<float>("softmaxLse");
-    requireCover("softmaxLse", *p.softmaxLse, batches, plan.heads, plan.rows, plan.lse, 1);
+    bindOutputs(plan, launch, o);
+    if (o.lse) requireCover("softmaxLse", *p.softmaxLse, batches, plan.heads, plan.rows, plan.lse, 1);
 }
 
 // ---- key and value ----
@@ -289,34 +287,32 @@ void bindPostQuant(const Plan &plan, const Launch &launch, Operands &o) {
 
 }  // namespace
 
+void bindOutputs(const Plan &plan, const Launch &launch, Operands &o) {
+    o.out = launch.out("attentionOut");
+    if (plan.p.softmaxLseFlag) o.lse = launch.out<float>("softmaxLse");
+}
+
 Operands bindOperands(const Plan &plan, const Launch &launch) {
     if (!plan.impossible.empty()) fault(plan.impossible);
     const Params &p = plan.p;
     Operands o;
     bool padded = plan.route != Route::SplitFuse && !plan.tokens;
-    int64_t queryPadding = padded ? paddingOf(launch, "queryPaddingSize", p.queryPaddingSize) : -1;
-    int64_t kvPadding = padded && !plan.paged ? paddingOf(launch, "kvPaddingSize", p.kvPaddingSize) : -1;
-    if (plan.ignoresQueryLengths) queryPadding = -1;
-    if (!p.actualSeqLengths) queryPadding = -1;
-    if (!p.actualSeqLengthsKv) kvPadding = -1;
+    bool queryPadded = padded && p.actualSeqLengths && !plan.ignoresQueryLengths;
+    bool kvPadded = padded && p.actualSeqLengthsKv && !plan.paged;
+    int64_t queryPadding = queryPadded ? paddingOf(launch, "queryPaddingSize", p.queryPaddingSize) : -1;
+    int64_t kvPadding = kvPadded ? paddingOf(launch, "kvPaddingSize", p.kvPaddingSize) : -1;
     o.batches = makeBatches(plan, queryPadding, kvPadding);
     bindQuery(plan, launch, o);
-    bool noKeys = elements(p.key->front().shape) == 0 && !plan.list;
-    if (noKeys) {
-        for (Batch &batch : o.batches) batch.columns = 0;
-    }
     o.keys.width = plan.d;
     o.keys.ropeWidth = plan.dRope;
     o.values.width = plan.dv;
     if (plan.paged) bindPages(plan, launch, o);
-    if (!noKeys) {
-        if (plan.paged) {
-            bindCaches(plan, launch, o);
-        } else {
-            bindTensors(plan, launch, o);
-        }
-        bindScales(plan, launch, o);
+    if (plan.paged) {
+        bindCaches(plan, launch, o);
+    } else {
+        bindTensors(plan, launch, o);
     }
+    bindScales(plan, launch, o);
     bindPrefix(plan, launch, o);
     bindMask(plan, launch, o);
     bindPse(plan, launch, o);

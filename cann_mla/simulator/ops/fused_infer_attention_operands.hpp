@@ -45,6 +45,9 @@ struct Operands {
     const void *postScale = nullptr, *postOffset = nullptr;
 };
 
+void bindOutputs(const Plan &plan, const Launch &launch, Operands &operands);
+
+// Everything; throws a KernelFault for operands that phase one accepted and the computation cannot follow.
 Operands bindOperands(const Plan &plan, const Launch &launch);
 
 }  // namespace sim::fia

@@ -201,12 +201,18 @@ void setTokenColumns(const Plan &plan, int64_t i, Batch &batch) {
     batch.columns = end - begin;
 }
 
+bool allEmpty(const std::vector<Tensor> &list) {
+    return std::all_of(list.begin(), list.end(), [](const Tensor &t) { return elements(t.shape) == 0; });
+}
+
 }  // namespace
 
 Plan makePlan(const Params &params, Route route) {
     Plan plan;
     plan.p = params;
     plan.route = route;
+    plan.nothingToAttend = allEmpty(*params.key) || allEmpty(*params.value) || elements(params.query->shape) == 0;
+    if (plan.nothingToAttend) return plan;
     plan.layout = params.inputLayout.value_or("");
     plan.paged = params.blockTable.has_value();
     LayoutPair layouts = layoutsOf(plan.layout);

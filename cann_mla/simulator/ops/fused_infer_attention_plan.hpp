@@ -56,6 +56,7 @@ struct Plan {
     Numerator numerator = Numerator::BFloat16;
     bool microscaled = false;  // MXFP8: the running maximum is a multiple of ln 2
 
+    bool nothingToAttend = false;  // keys or values are empty: outputs are filled, and nothing else is looked at
     // A reason why no kernel can run although CANN accepts the call; empty when there is none.
     std::string impossible;
 };
