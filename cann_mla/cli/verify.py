@@ -131,12 +131,26 @@ def find_cases(targets: list[str]) -> Iterator[Case | CaseError | Skipped]:
 
 
 def resolve_via(via: str) -> str:
-    """``auto`` is whatever library the process loads: CANN where there is one, else the simulator."""
-    if via != "auto":
-        return via
-    from cann_mla.validate.library import loaded_backend
+    """``auto`` is whatever library the process loads: CANN where there is one, else the simulator.
 
-    return loaded_backend()
+    Raises
+    ------
+    CommandError
+        The backend is not there; that every case is skipped must not look like success.
+    """
+    from cann_mla.cli import CommandError
+    from cann_mla.errors import LibraryNotFoundError
+    from cann_mla.validate.library import loaded_backend, open_library
+    from cann_mla.validate.verify import NotHereError
+
+    if via == "reference":
+        return via
+    try:
+        backend = loaded_backend() if via == "auto" else via
+        open_library(backend)
+    except (LibraryNotFoundError, ImportError, ValueError, NotHereError) as error:
+        raise CommandError(str(error)) from error
+    return backend
 
 
 def _list_standards(printer: Any) -> None:

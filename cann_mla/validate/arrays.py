@@ -180,9 +180,11 @@ def _reach(spec: TensorSpec) -> int:
     strides = spec.strides if spec.strides is not None else _dense_strides(spec.shape)
     if spec.numel == 0:
         return spec.offset
-    if min((*strides, spec.offset), default=0) < 0:
+    # the stride of a dimension of size 1 leads nowhere
+    steps = [(size - 1) * stride for size, stride in zip(spec.shape, strides, strict=True)]
+    if min((*steps, spec.offset)) < 0:
         raise DataError(f"strides {list(strides)}, offset {spec.offset}: a view before its storage has no data")
-    return spec.offset + sum((size - 1) * stride for size, stride in zip(spec.shape, strides, strict=True)) + 1
+    return spec.offset + sum(steps) + 1
 
 
 def _strided(storage: Array, spec: TensorSpec) -> Array:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cann_mla.dtypes import pack_4bit
+from cann_mla.layout import Layout
 from cann_mla.validate.arrays import alias_base, make_operands, storage_shape, to_storage
 from cann_mla.validate.cases import Case, TensorSpec
 from cann_mla.validate.golden import NoGoldenError, run_reference
@@ -211,7 +212,8 @@ class Prepared:
         for name, operand in case.tensors.items():
             arguments[name] = self._operand(name, operand)
         self.arguments = arguments
-        return operator(case.op).prepare(repeatable=self.repeatable, **arguments)
+        prepare = operator(case.op).prepare
+        return prepare(repeatable=True, **arguments) if self.repeatable else prepare(**arguments)
 
     def _operand(self, name: str, operand: TensorSpec | list[TensorSpec] | None) -> Any:
         from cann_mla.tensor import TensorList
@@ -229,8 +231,16 @@ class Prepared:
 
 
 def _device_bytes(array: Array, spec: TensorSpec) -> NDArray[np.uint8]:
+    """The storage's bytes; as many as the tensor object wants for view and storage, the rest zero."""
     flat = to_storage(array, spec)
-    whole = int(np.prod(storage_shape(spec), dtype=np.int64))
+    whole = Layout.make(
+        spec.shape,
+        spec.dtype,
+        strides=spec.strides,
+        offset=spec.offset,
+        format=spec.format,
+        storage_shape=storage_shape(spec),
+    ).extent
     if flat.size < whole:
         flat = np.concatenate([flat, np.zeros(whole - flat.size, flat.dtype)])
     return pack_4bit(flat) if spec.dtype in ("INT4", "FLOAT4_E2M1") else flat.view(np.uint8)

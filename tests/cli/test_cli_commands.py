@@ -106,3 +106,21 @@ def test_verify_imports_nothing_heavy_for_help():
     )
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert found.strip() == "[]"
+
+
+@pytest.mark.parametrize("command", [["verify", "--via", "cann"], ["verify"], ["run", "{case}"]])
+def test_a_backend_that_is_not_there_ends_2(command, tmp_path):
+    """Every case skipped would look like success. A process of its own: this one has its backend already."""
+    import os
+
+    case = tmp_path / "case.json"
+    case.write_text('{"id": "a", "op": "aclnnRmsNorm"}')
+    arguments = [str(case) if word == "{case}" else word for word in command]
+    variables = {**os.environ, "CANN_MLA_BACKEND": "cann", "ASCEND_HOME_PATH": str(tmp_path)}
+    program = "import sys; from cann_mla.cli import main; sys.exit(main(sys.argv[1:]))"
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments], env=variables, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2, done.stderr
+    assert str(tmp_path) in done.stderr  # every place that was looked at
+    assert "Traceback" not in done.stderr

@@ -126,6 +126,11 @@ def test_view_before_its_storage():
         to_storage(np.zeros(2, np.int8), TensorSpec((2,), "INT8", strides=(-1,)))
 
 
+def test_a_stride_that_leads_nowhere():
+    spec = TensorSpec((1, 3), "INT8", strides=(-7, 1))
+    assert to_storage(np.array([[1, 2, 3]], np.int8), spec).tolist() == [1, 2, 3]
+
+
 def test_fractal_nz():
     matrix = np.arange(32 * 16, dtype=np.float16).reshape(32, 16)  # one column of two 16 x 16 blocks
     flat = TensorSpec((32, 16), "FP16", format="FRACTAL_NZ")
