@@ -9,8 +9,11 @@ bias, sink and the rows that see nothing.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +33,9 @@ _TILE_ELEMENTS = 1 << 18
 _TILE_ROWS = 512
 _BLOCK_COLUMNS = (512, 1024)
 _MOST_COLUMNS = 8192
+# Elements of a block's scores that are worth a thread of their own, and how many threads share a block.
+_PIECE_ELEMENTS = 1 << 17
+MOST_WORKERS = min(4, os.cpu_count() or 1)
 # Bytes of widened keys and values that may be kept over the tiles of one group of heads.
 _KEPT_BYTES = 64 << 20
 
@@ -86,8 +92,15 @@ class Tile:
     lse: Floats
 
 
-def attend(problem: SequenceProblem, numerics: Numerics) -> Iterator[Tile]:
+def attend(problem: SequenceProblem, numerics: Numerics, pool: Executor) -> Iterator[Tile]:
     """Attention of one sequence, tile by tile.
+
+    Parameters
+    ----------
+    problem : SequenceProblem
+    numerics : Numerics
+    pool : Executor
+        Threads for the part beside the matrix products.
 
     Yields
     ------
@@ -105,7 +118,8 @@ def attend(problem: SequenceProblem, numerics: Numerics) -> Iterator[Tile]:
         for first_row in range(0, problem.rows, rows_a_tile):
             rows = slice(first_row, min(first_row + rows_a_tile, problem.rows))
             blocks = _blocks(problem.mask.visible_columns(rows.start, rows.stop), columns)
-            yield _attend_tile(problem, numerics, heads, rows, ((*block, *read(*block)) for block in blocks), scratch)
+            operands = ((*block, *read(*block)) for block in blocks)
+            yield _attend_tile(problem, numerics, heads, rows, operands, scratch, pool)
 
 
 def _free_block(rows: int, columns: int) -> int:
@@ -133,30 +147,46 @@ def _kept(problem: SequenceProblem, heads: slice, rows_a_tile: int) -> Callable[
 class _OnlineSoftmax:
     """Running maximum, sum and output of a tile; all with a last axis of 1 or the value's width."""
 
-    def __init__(self, numerics: Numerics) -> None:
+    def __init__(self, numerics: Numerics, pool: Executor) -> None:
         self._numerics = numerics
+        self._pool = pool
         self.maximum: Floats | None = None
         self.total: Floats
         self.output: Floats
 
     def add(self, scores: Floats, values: Floats) -> None:
         """Take in a block; `scores` is used up."""
-        numerics = self._numerics
-        block_max = numerics.ceiling(scores.max(axis=-1, keepdims=True))
-        maximum = block_max if self.maximum is None else np.maximum(self.maximum, block_max)
-        scores -= maximum - scores.dtype.type(numerics.shift)
-        np.exp(scores, out=scores)
-        # A product with ones sums a row as fast as the matrix unit would.
-        total = scores @ np.ones((scores.shape[-1], 1), scores.dtype)
-        weights, gain = numerics.weights(scores, block_max, maximum)
-        product = weights @ values
-        if self.maximum is None:
+        previous, numerics = self.maximum, self._numerics
+        maximum, total, gain = self._soften(scores)
+        product = scores @ values
+        if previous is None:
             self.total, self.output = total, numerics.first(product, gain)
         else:
-            decay = np.exp(self.maximum - maximum)
+            decay = np.exp(previous - maximum)
             self.total = self.total * decay + total
             self.output = numerics.accumulate(self.output, decay, product, gain)
         self.maximum = maximum
+
+    def _soften(self, scores: Floats) -> tuple[Floats, Floats, Floats | None]:
+        """Turn scores into weights; gives new running maxima, row sums, and the gain of the product.
+
+        Rows are independent, so that large blocks are shared out to the cores: next to the matrix products,
+        which use them all, the exponentials of one core would take as long again.
+        """
+
+        def soften(rows: slice) -> tuple[Floats, Floats, Floats | None]:
+            previous = None if self.maximum is None else self.maximum[:, rows]
+            return _soften(self._numerics, scores[:, rows], previous)
+
+        rows = scores.shape[1]
+        pieces = max(1, min(MOST_WORKERS, scores.size // _PIECE_ELEMENTS))
+        if pieces == 1:
+            return soften(slice(None))
+        cuts = [rows * i // pieces for i in range(pieces + 1)]
+        slices = [slice(start, stop) for start, stop in pairwise(cuts) if start < stop]
+        maxima, totals, gains = zip(*self._pool.map(soften, slices), strict=True)
+        gain = None if gains[0] is None else np.concatenate(gains, axis=1)
+        return np.concatenate(maxima, axis=1), np.concatenate(totals, axis=1), gain
 
     def add_sink(self, sink: Floats) -> None:
         """Take in a column without value."""
@@ -168,6 +198,20 @@ class _OnlineSoftmax:
         self.maximum = maximum
 
 
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")
+def _soften(numerics: Numerics, scores: Floats, previous_max: Floats | None) -> tuple[Floats, Floats, Floats | None]:
+    """Turn scores of some rows into weights, in place."""
+    block_max = numerics.ceiling(scores.max(axis=-1, keepdims=True))
+    maximum = block_max if previous_max is None else np.maximum(previous_max, block_max)
+    scores -= maximum - scores.dtype.type(numerics.shift)
+    np.exp(scores, out=scores)
+    total = scores.sum(axis=-1, keepdims=True)
+    weights, gain = numerics.weights(scores, block_max, maximum)
+    if weights is not scores:
+        scores[...] = weights
+    return maximum, total, gain
+
+
 def _attend_tile(
     problem: SequenceProblem,
     numerics: Numerics,
@@ -175,12 +219,13 @@ def _attend_tile(
     rows: slice,
     blocks: Iterator[tuple[int, int, Floats, Floats]],
     scratch: Floats,
+    pool: Executor,
 ) -> Tile:
     """Result of a tile; `blocks` gives first and last column, keys and values of each block."""
     query = problem.read_query(heads, rows.start, rows.stop)
     key_heads, group, count, width = query.shape
     flat_query = query.reshape(key_heads, group * count, width)
-    state = _OnlineSoftmax(numerics)
+    state = _OnlineSoftmax(numerics, pool)
     for start, stop, keys, values in blocks:
         shape = (key_heads, group * count, stop - start)
         products = scratch[: shape[0] * shape[1] * shape[2]].reshape(shape)

@@ -9,12 +9,13 @@ Source: aclnnFusedInferAttentionScore .. V5; for what the pages leave open, the 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cann_mla.dtypes import Array, DType, dtype
-from cann_mla.reference.attention_core import SequenceProblem, attend
+from cann_mla.reference.attention_core import MOST_WORKERS, SequenceProblem, attend
 from cann_mla.reference.attention_layouts import heads_first, parse_layouts
 from cann_mla.reference.attention_operands import AttentionOperands, resolve_operands
 from cann_mla.reference.attention_outputs import AttentionOutputs, PostQuantisation, default_output_type
@@ -94,23 +95,28 @@ def fused_infer_attention_score(
     outputs = _outputs(operands, exact, out_dtype)
     quantisation = select_quantisation(operands, soc, exact)
     readers = AttentionReaders(operands, quantisation)
-    for sequence, (query_span, mask) in enumerate(zip(operands.query_spans, operands.masks, strict=True)):
-        if not mask.rows or not mask.columns:
-            continue
-        problem = SequenceProblem(
-            key_heads=operands.key_heads,
-            group=operands.group,
-            read_query=readers.query(sequence),
-            read_key_value=readers.key_value(sequence),
-            mask=mask,
-            bias=_bias(operands, sequence),
-            sink=None if given.learnable_sink is None else given.learnable_sink.reshape(-1, operands.group),
-            zero_masked_rows=bool(given.inner_precise & _ZERO_MASKED_ROWS),
-            value_width=operands.value_width,
-        )
-        for tile in attend(problem, quantisation.numerics):
-            outputs.store(query_span, tile)
+    with ThreadPoolExecutor(MOST_WORKERS) as pool:
+        for sequence, (span, mask) in enumerate(zip(operands.query_spans, operands.masks, strict=True)):
+            if mask.rows and mask.columns:
+                problem = _problem(operands, readers, sequence)
+                for tile in attend(problem, quantisation.numerics, pool):
+                    outputs.store(span, tile)
     return AttentionResult(outputs.attention, outputs.softmax_lse)
+
+
+def _problem(operands: AttentionOperands, readers: AttentionReaders, sequence: int) -> SequenceProblem:
+    given = operands.given
+    return SequenceProblem(
+        key_heads=operands.key_heads,
+        group=operands.group,
+        read_query=readers.query(sequence),
+        read_key_value=readers.key_value(sequence),
+        mask=operands.masks[sequence],
+        bias=_bias(operands, sequence),
+        sink=None if given.learnable_sink is None else given.learnable_sink.reshape(-1, operands.group),
+        zero_masked_rows=bool(given.inner_precise & _ZERO_MASKED_ROWS),
+        value_width=operands.value_width,
+    )
 
 
 def _is_empty(given: AttentionParameters) -> bool:
