@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from cann_mla import c
-from cann_mla.dtypes import dtype
+from cann_mla.dtypes import dtype, pack_4bit
 from cann_mla.formats import nz_pack
 
 
@@ -31,17 +31,19 @@ class Operands:
 
     def __init__(self) -> None:
         self.tensors: dict[str, Any] = {}
+        self._lists: dict[str, Any] = {}
         self._addresses: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
-        return self.tensors[name]
+        return self._lists.get(name) or self.tensors[name]
 
     def create(self, name: str, host: np.ndarray, *, nz: bool = False) -> None:
         """Allocate on the device, describe, copy. A matrix for FRACTAL_NZ is packed into its 4-D blocks first."""
         if nz:
             host = nz_pack(host)
         kind = dtype(host.dtype)
-        size = host.size * c.aclDataTypeSize(kind.code)
+        content = pack_4bit(host) if kind.is_4bit else np.ascontiguousarray(host)
+        size = content.nbytes
         address = c.new("void **")
         check(c.aclrtMalloc(address, size, c.ACL_MEM_MALLOC_HUGE_FIRST), "aclrtMalloc")
         shape = c.new("int64_t[]", list(host.shape))
@@ -50,8 +52,12 @@ class Operands:
             shape, host.ndim, kind.code, c.NULL, 0, acl_format, shape, host.ndim, address[0]
         )
         self._addresses[name] = address[0]
-        source = c.address(np.ascontiguousarray(host))
-        check(c.aclrtMemcpy(address[0], size, source, size, c.ACL_MEMCPY_HOST_TO_DEVICE), "aclrtMemcpy")
+        check(c.aclrtMemcpy(address[0], size, c.address(content), size, c.ACL_MEMCPY_HOST_TO_DEVICE), "aclrtMemcpy")
+
+    def create_list(self, name: str, host: np.ndarray) -> None:
+        """Make an aclTensorList of one tensor, which then belongs to the list."""
+        self.create(name, host)
+        self._lists[name] = c.aclCreateTensorList(c.new("aclTensor *[]", [self.tensors.pop(name)]), 1)
 
     def fetch(self, name: str, result: np.ndarray) -> np.ndarray:
         """Copy an operand back into an array of the same size, and return it."""
@@ -65,6 +71,8 @@ class Operands:
         """Destroy the aclTensors and free their memory."""
         for tensor in self.tensors.values():
             c.aclDestroyTensor(tensor)
+        for members in self._lists.values():
+            c.aclDestroyTensorList(members)
         for address in self._addresses.values():
             c.aclrtFree(address)
 

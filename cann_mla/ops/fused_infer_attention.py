@@ -18,6 +18,7 @@ from cann_mla.ops.call import Operand, Operands, OperatorCall
 from cann_mla.ops.fused_infer_attention_shapes import find_sizes, output_dtype
 from cann_mla.ops.fused_infer_attention_versions import choose_version, parameters, symbol
 from cann_mla.ops.mla_prolog import product_of
+from cann_mla.ops.sequence_lengths import Lengths
 from cann_mla.runtime.stream import Stream
 from cann_mla.tensor import Tensor, TensorList
 
@@ -77,8 +78,8 @@ def fused_infer_attention(
     atten_mask: Operand | None = None,
     pre_tokens: int = UNBOUNDED_TOKENS,
     next_tokens: int = UNBOUNDED_TOKENS,
-    actual_seq_lengths: Sequence[int] | None = None,
-    actual_seq_lengths_kv: Sequence[int] | None = None,
+    actual_seq_lengths: Lengths | None = None,
+    actual_seq_lengths_kv: Lengths | None = None,
     block_table: Operand | None = None,
     block_size: int | None = None,
     query_rope: Operand | None = None,
@@ -88,7 +89,7 @@ def fused_infer_attention(
     kv_padding_size: Operand | None = None,
     key_shared_prefix: Operand | None = None,
     value_shared_prefix: Operand | None = None,
-    actual_shared_prefix_len: Sequence[int] | None = None,
+    actual_shared_prefix_len: Lengths | None = None,
     learnable_sink: Operand | None = None,
     deq_scale1: Operand | None = None,
     quant_scale1: Operand | None = None,
@@ -107,8 +108,8 @@ def fused_infer_attention(
     dequant_scale_query: Operand | None = None,
     query_quant_mode: int = 0,
     key_rope_antiquant_scale: Operand | None = None,
-    q_start_idx: Sequence[int] | None = None,
-    kv_start_idx: Sequence[int] | None = None,
+    q_start_idx: Lengths | None = None,
+    kv_start_idx: Lengths | None = None,
     pse_type: int = 0,
     inner_precise: int = 0,
     softmax_lse_flag: bool = False,

@@ -5,10 +5,10 @@ Source: CANN's documentation of aclnnFusedInferAttentionScore to V5, ``sparseMod
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import numpy.typing as npt
+
+from cann_mla.ops.sequence_lengths import Lengths
 
 COMPRESSED_SIZE = 2048
 UNBOUNDED = 2147483647
@@ -29,7 +29,7 @@ def compressed_mask() -> Mask:
     return ~np.tri(COMPRESSED_SIZE, dtype=bool)
 
 
-def causal_mask(rows: int | Sequence[int], columns: int | Sequence[int], *, anchor: str = "right_down") -> Mask:
+def causal_mask(rows: int | Lengths, columns: int | Lengths, *, anchor: str = "right_down") -> Mask:
     """A causal mask written out, for sparse mode 1 (or 0).
 
     Parameters
@@ -54,8 +54,8 @@ def causal_mask(rows: int | Sequence[int], columns: int | Sequence[int], *, anch
 
 
 def band_mask(
-    rows: int | Sequence[int],
-    columns: int | Sequence[int],
+    rows: int | Lengths,
+    columns: int | Lengths,
     pre_tokens: int,
     next_tokens: int,
     *,
@@ -106,7 +106,7 @@ def _band(rows: int, columns: int, pre_tokens: int, next_tokens: int, anchor: st
     return hidden
 
 
-def _pairs(rows: int | Sequence[int], columns: int | Sequence[int]) -> list[tuple[int, int]]:
+def _pairs(rows: int | Lengths, columns: int | Lengths) -> list[tuple[int, int]]:
     """Lengths by sequence; a single number stands for all."""
     lists = [[int(x)] if isinstance(x, int | np.integer) else [int(n) for n in x] for x in (rows, columns)]
     count = max(map(len, lists))

@@ -15,13 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from cann_mla.dtypes import Array, dtype
+from cann_mla.ops.sequence_lengths import Lengths
 
 CACHE_LAYOUTS = ("BnBsH", "BnNBsD", "NZ")
 _NZ_BITS = 256
 
 
 def block_table(
-    lengths: Sequence[int], block_size: int, *, blocks: Sequence[int] | None = None, width: int | None = None
+    lengths: Lengths, block_size: int, *, blocks: Lengths | None = None, width: int | None = None
 ) -> npt.NDArray[np.int32]:
     """A block table for sequences of known lengths.
 
@@ -61,7 +62,7 @@ def block_table(
     return table
 
 
-def blocks_needed(lengths: Sequence[int], block_size: int) -> list[int]:
+def blocks_needed(lengths: Lengths, block_size: int) -> list[int]:
     """Number of blocks that each sequence takes.
 
     Raises
@@ -127,7 +128,7 @@ def paged_cache(
 
 
 def from_paged_cache(
-    cache: Array, table: npt.NDArray[np.int32], lengths: Sequence[int], *, layout: str = "BnNBsD", heads: int = 1
+    cache: Array, table: npt.NDArray[np.int32], lengths: Lengths, *, layout: str = "BnNBsD", heads: int = 1
 ) -> list[Array]:
     """Inverse of :func:`paged_cache`: the rows of each sequence, shape (S, N, D).
 
@@ -149,7 +150,7 @@ def from_paged_cache(
     return [rows[slot] for slot in _slots(lengths, table, blocks.shape[1])]
 
 
-def _slots(lengths: Sequence[int], table: npt.NDArray[np.int32], block_size: int) -> list[npt.NDArray[Any]]:
+def _slots(lengths: Lengths, table: npt.NDArray[np.int32], block_size: int) -> list[npt.NDArray[Any]]:
     """Row of the flat cache of each row of each sequence."""
     needed = blocks_needed(lengths, block_size)
     if table.ndim != 2 or len(table) != len(needed) or table.shape[1] < max(needed, default=0):

@@ -9,9 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Lengths = Sequence[int] | npt.NDArray[np.integer[Any]]
 
 
-def prefix_sums(lengths: Sequence[int], *, leading_zero: bool = False) -> list[int]:
+def prefix_sums(lengths: Lengths, *, leading_zero: bool = False) -> list[int]:
     """Where each sequence ends among the tokens of all.
 
     Parameters
@@ -44,7 +50,7 @@ def prefix_sums(lengths: Sequence[int], *, leading_zero: bool = False) -> list[i
     return list(accumulate(numbers, initial=0))[0 if leading_zero else 1 :]
 
 
-def lengths_of(sums: Sequence[int], *, leading_zero: bool = False) -> list[int]:
+def lengths_of(sums: Lengths, *, leading_zero: bool = False) -> list[int]:
     """Inverse of :func:`prefix_sums`.
 
     Raises

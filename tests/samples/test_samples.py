@@ -20,6 +20,15 @@ LAST_LINE = {
     ),
     "mla_prolog_v3_full_quant_950.py": ("Ascend950", r"scales of the query from 0\.\d+ to 0\.\d+"),
     "mla_prolog_paged_decode.py": ("Ascend910B", r"75 rows of 192 written, all within 0\.0\d+ of plain NumPy"),
+    "mla_decode.py": ("Ascend910B", r"36864 elements within 0\.0\d+ of plain NumPy"),
+    "fused_infer_attention_v4_gqa.py": ("Ascend910B", r"256 elements within 0\.00\d+ of plain NumPy"),
+    "fused_infer_attention_v4_gqa_antiquant.py": ("Ascend910_93", r"256 elements within 0\.00\d+ of plain NumPy"),
+    "fused_infer_attention_v4_gqa_postquant.py": ("Ascend910B", r"256 elements within [01]\.0+ of plain NumPy"),
+    "fused_infer_attention_v4_mla.py": ("Ascend910B", r"1024 elements within 0\.00\d+ of plain NumPy"),
+    "fused_infer_attention_v5.py": ("Ascend950", r"64 elements within 0\.00\d+ of plain NumPy"),
+    "fused_infer_attention_v5_antiquant.py": ("Ascend950", r"64 elements within 0\.00\d+ of plain NumPy"),
+    "fused_infer_attention_v5_antiquant_mxfp4.py": ("Ascend950", r"128 elements within 0\.00\d+ of plain NumPy"),
+    "fused_infer_attention_v5_full_quant.py": ("Ascend950", r"8192 elements within 0\.[012]\d+ of plain NumPy"),
 }
 
 
