@@ -158,6 +158,12 @@ int32_t checkWorkspace(const char *api, const void *workspace, uint64_t given, u
 
 }  // namespace
 
+void enqueueRun(const char *api, std::shared_ptr<Executor> executor, void *workspace, uint64_t workspaceSize,
+                Stream &stream) {
+    auto run = std::make_shared<Run>(std::move(executor), workspace, workspaceSize, stream.device());
+    stream.enqueue(api, [run] { (*run)(); });
+}
+
 int32_t phaseTwo(const char *api, void *workspace, uint64_t workspaceSize, aclOpExecutor *executor,
                  aclrtStream stream) {
     if (executor == nullptr) return fail(api, ACLNN_ERR_PARAM_NULLPTR, "executor is null; phase one makes it");
@@ -179,10 +185,7 @@ int32_t phaseTwo(const char *api, void *workspace, uint64_t workspaceSize, aclOp
     }
     if (!repeatable) retire(executor, Kind::Executor, {api, true});
     if (object->refusal) return fail(api, *object->refusal);
-    if (choice) {
-        choice.stream->enqueue(api, [run = std::make_shared<Run>(object, workspace, workspaceSize,
-                                                                 choice.stream->device())] { (*run)(); });
-    }
+    if (choice) enqueueRun(api, object, workspace, workspaceSize, *choice.stream);
     return ACL_SUCCESS;
 }
 

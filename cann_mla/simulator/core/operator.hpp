@@ -132,4 +132,9 @@ class Launch {
 int32_t phaseTwo(const char *api, void *workspace, uint64_t workspaceSize, aclOpExecutor *executor,
                  aclrtStream stream);
 
+class Stream;
+// The end of phase two, past all checks: one run of the executor, on the addresses it has now.
+void enqueueRun(const char *api, std::shared_ptr<Executor> executor, void *workspace, uint64_t workspaceSize,
+                Stream &stream);
+
 }  // namespace sim
