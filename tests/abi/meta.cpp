@@ -70,6 +70,11 @@ static void whatCreationTakes() {
         aclCreateTensor(odd, 4, ACL_DT_UNDEFINED, nullptr, 0, ACL_FORMAT_ND, nullptr, 0, nullptr),
         aclCreateTensor(nullptr, 0, ACL_BF16, nullptr, 0, ACL_FORMAT_ND, nullptr, 0, nullptr),
     };
+    // Codes without a name read back as undefined, as they do from CANN's own library.
+    OK(aclGetDataType(tensors[0], &dtype));
+    CHECK_EQ(dtype, ACL_DT_UNDEFINED);
+    OK(aclGetFormat(tensors[0], &format));
+    CHECK_EQ(format, ACL_FORMAT_UNDEFINED);
     for (const aclTensor *tensor : tensors) {
         CHECK(tensor != nullptr);
         OK(aclDestroyTensor(tensor));

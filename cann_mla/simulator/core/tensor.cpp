@@ -88,6 +88,13 @@ const char *dtypeName(aclDataType dtype) {
     return info == nullptr ? numbered("dtype", dtype) : info->name;
 }
 
+bool isNamed(aclDataType dtype) { return findDtype(dtype) != nullptr; }
+
+bool isNamed(aclFormat format) {
+    static constexpr int kNamed[] = {-1, 0, 1, 2, 3, 4, 12, 16, 27, 29, 30, 32, 33, 35, 47, 50, 51, 52, 53, 54};
+    return std::find(std::begin(kNamed), std::end(kNamed), static_cast<int>(format)) != std::end(kNamed);
+}
+
 const char *formatName(aclFormat format) {
     switch (format) {
         case ACL_FORMAT_UNDEFINED: return "UNDEFINED";

@@ -18,6 +18,10 @@ int64_t packedBytes(int64_t count, aclDataType dtype);
 // "BF16", "INT8", ...: the names that error texts use. "dtype 77" for unknown codes.
 const char *dtypeName(aclDataType dtype);
 
+// The code is one of the enumerators that the headers name.
+bool isNamed(aclDataType dtype);
+bool isNamed(aclFormat format);
+
 // "ND", "FRACTAL_NZ", ...
 const char *formatName(aclFormat format);
 

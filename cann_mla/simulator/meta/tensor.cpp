@@ -157,11 +157,15 @@ aclnnStatus aclGetViewOffset(const aclTensor *tensor, int64_t *offset) {
 }
 
 aclnnStatus aclGetFormat(const aclTensor *tensor, aclFormat *format) {
-    return getValue(__func__, tensor, &sim::TensorDesc::format, format);
+    const int32_t status = getValue(__func__, tensor, &sim::TensorDesc::format, format);
+    if (status == 0 && !sim::isNamed(*format)) *format = ACL_FORMAT_UNDEFINED;  // as CANN's own library answers
+    return status;
 }
 
 aclnnStatus aclGetDataType(const aclTensor *tensor, aclDataType *dataType) {
-    return getValue(__func__, tensor, &sim::TensorDesc::dtype, dataType);
+    const int32_t status = getValue(__func__, tensor, &sim::TensorDesc::dtype, dataType);
+    if (status == 0 && !sim::isNamed(*dataType)) *dataType = ACL_DT_UNDEFINED;
+    return status;
 }
 
 aclnnStatus aclGetRawTensorAddr(const aclTensor *tensor, void **addr) {
