@@ -201,7 +201,12 @@ def operator(name: str) -> Operator:
 
 
 def _bind(library: Library, signature: Signature, run: Signature) -> Operator:
-    return Operator(library, signature, run, getattr(library, signature.name), getattr(library, run.name))
+    kind = Operator
+    if signature.with_role(Role.CONTEXT):
+        from cann_mla.atb import AtbOperator  # which builds on this module
+
+        kind = AtbOperator
+    return kind(library, signature, run, getattr(library, signature.name), getattr(library, run.name))
 
 
 def load_headers(

@@ -39,9 +39,7 @@ def _caller(library: Any, op: str) -> Callable[[Case], Outcome]:
         raise NotHereError(f"{op} is composed of several calls: it has no status of its own to ask for")
     if not library.has(op):
         raise NotHereError(f"the loaded library has no {op}")
-    if op.startswith("Atb"):
-        raise NotHereError(f"{op}: ATB operators are not supported here yet")
-    return AclnnCaller(library, op)
+    return AtbCaller(library, op) if op.startswith("Atb") else AclnnCaller(library, op)
 
 
 class AclnnCaller:
@@ -69,7 +67,7 @@ class AclnnCaller:
             if status:
                 return Outcome(status, 1, None, self.library.recent_error_text())
             if case.phase == 2:
-                return self._second()
+                return self._second(null)
             if self.executor[0] != null:
                 self.library.aclDestroyAclOpExecutor(self.executor[0])
             return Outcome(0, None, int(self.size[0]))
@@ -90,10 +88,47 @@ class AclnnCaller:
                 arguments.append(descriptors.operand(case, name))
         return arguments
 
-    def _second(self) -> Outcome:
+    def _second(self, last: Any) -> Outcome:
         null, size = abi().ffi.NULL, int(self.size[0])
-        status = self.phase_two(_WORKSPACE if size else null, size, self.executor[0], null)
+        status = self.phase_two(_WORKSPACE if size else null, size, self.executor[0], last)
         if status:
             return Outcome(status, 2, size, self.library.recent_error_text())
         self.library.aclrtSynchronizeStream(null)  # whatever it computed without memory, it ends here
         return Outcome(0, None, size)
+
+
+class AtbCaller(AclnnCaller):
+    """Create, setup and execute of one ATB operator; the operation ends with the call."""
+
+    def __init__(self, library: Any, op: str) -> None:
+        from cann_mla.atb.context import AtbContext, atb_function
+        from cann_mla.runtime import Stream
+
+        super().__init__(library, op)
+        self.executor = abi().ffi.new("atb_Operation **")
+        self.context = AtbContext(0)
+        self.stream = Stream(0)
+        self.context.use_stream(self.stream)
+        self.destroy = atb_function(library, "DestroyOperation")
+
+    def __call__(self, case: Case) -> Outcome:
+        """Create and set up; execute where `case.phase` is 2."""
+        check_names(self.roles, case.tensors, case.attrs)
+        descriptors = Descriptors(self.library)
+        self.size[0], self.executor[0] = 0, abi().ffi.NULL
+        try:
+            status = self.phase_one(*self._arguments(descriptors, case))
+            if status:
+                return Outcome(status, 1, None, self.library.recent_error_text())
+            if case.phase == 2:
+                return self._second(self.context.handle)
+            return Outcome(0, None, int(self.size[0]))
+        finally:
+            self.destroy(self.executor[0])
+            descriptors.close()
+
+    def _arguments(self, descriptors: Descriptors, case: Case) -> list[Any]:
+        at_context = next(i for i, (role, _, _) in enumerate(self._plan) if role is Role.CONTEXT)
+        arguments = super()._arguments(descriptors, case)
+        arguments[at_context] = self.context.handle
+        return arguments
