@@ -28,10 +28,13 @@ QueryReader = Callable[[slice, int, int], Floats]
 # (heads, first column, last column) -> keys and values, (key heads, columns, width)
 KeyValueReader = Callable[[slice, int, int], tuple[Floats, Floats]]
 
-# Elements and rows of a tile's scores: small enough for the caches, large enough for the matrix product.
-_TILE_ELEMENTS = 1 << 18
+# Elements and rows of a tile's scores, columns of its blocks: small enough for the caches of two cores, large
+# enough for the matrix products.
+_TILE_ELEMENTS = 1 << 19
 _TILE_ROWS = 512
 _BLOCK_COLUMNS = (512, 1024)
+# Up to here all columns are one block.
+_WHOLE_ELEMENTS = 1 << 18
 _MOST_COLUMNS = 8192
 # Elements of a block's scores that are worth a thread of their own, and how many threads share a block.
 _PIECE_ELEMENTS = 1 << 17
@@ -127,7 +130,7 @@ def _free_block(rows: int, columns: int) -> int:
 
     Small problems are one block, so that their numerators are rounded relative to the final maximum.
     """
-    if columns <= _MOST_COLUMNS and rows * columns <= _TILE_ELEMENTS:
+    if columns <= _MOST_COLUMNS and rows * columns <= _WHOLE_ELEMENTS:
         return columns
     fewest, most = _BLOCK_COLUMNS
     return max(fewest, min(most, _TILE_ELEMENTS // rows))

@@ -66,7 +66,7 @@ def test_cutting_does_not_matter(seed: int, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(attention_core, "_TILE_ELEMENTS", choose.choice([16, 64, 256]))
     monkeypatch.setattr(attention_core, "_TILE_ROWS", choose.choice([1, 3, 8]))
     monkeypatch.setattr(attention_core, "_BLOCK_COLUMNS", (choose.choice([1, 3]), choose.choice([3, 5])))
-    monkeypatch.setattr(attention_core, "_MOST_COLUMNS", 0)
+    monkeypatch.setattr(attention_core, "_WHOLE_ELEMENTS", 0)
     monkeypatch.setattr(attention_core, "_PIECE_ELEMENTS", choose.choice([4, 1 << 17]))
     monkeypatch.setattr(attention_core, "_KEPT_BYTES", choose.choice([0, 1 << 20]))
     got = fused_infer_attention_score(*operands, **arguments)
