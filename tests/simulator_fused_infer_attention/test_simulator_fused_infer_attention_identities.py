@@ -12,7 +12,7 @@ import cann_mla
 
 B, N, NK, S1, S2, D = 2, 4, 2, 6, 50, 64
 SCALE = 0.125
-SAME = {"rtol": 2e-3, "atol": 2e-4}
+SAME: dict[str, Any] = {"rtol": 2e-3, "atol": 2e-4}
 UPPER = np.triu(np.ones((2048, 2048), bool), 1)
 
 Array = np.ndarray[Any, Any]

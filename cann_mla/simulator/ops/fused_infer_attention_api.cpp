@@ -194,32 +194,32 @@ int32_t phaseTwo(const char *api, int version, void *workspace, uint64_t workspa
 }  // namespace sim::fia
 
 // The pieces that the prototypes are made of, as parameters and as the assignments that keep them.
-#define FIA_INPUTS                                                                                                    \
+#define FIA_INPUTS                                                                                                     \
     const aclTensor *query, const aclTensorList *key, const aclTensorList *value, const aclTensor *pseShift,           \
         const aclTensor *attenMask, const aclIntArray *actualSeqLengths, const aclIntArray *actualSeqLengthsKv,        \
         const aclTensor *deqScale1, const aclTensor *quantScale1, const aclTensor *deqScale2,                          \
         const aclTensor *quantScale2, const aclTensor *quantOffset2, const aclTensor *antiquantScale,                  \
         const aclTensor *antiquantOffset, const aclTensor *blockTable, const aclTensor *queryPaddingSize,              \
         const aclTensor *kvPaddingSize
-#define FIA_KEEP_INPUTS                                                                                               \
+#define FIA_KEEP_INPUTS                                                                                                \
     a.query = query, a.key = key, a.value = value, a.pseShift = pseShift, a.attenMask = attenMask;                     \
     a.actualSeqLengths = actualSeqLengths, a.actualSeqLengthsKv = actualSeqLengthsKv;                                  \
     a.deqScale1 = deqScale1, a.quantScale1 = quantScale1, a.deqScale2 = deqScale2, a.quantScale2 = quantScale2;        \
     a.quantOffset2 = quantOffset2, a.antiquantScale = antiquantScale, a.antiquantOffset = antiquantOffset;             \
     a.blockTable = blockTable, a.queryPaddingSize = queryPaddingSize, a.kvPaddingSize = kvPaddingSize;
 
-#define FIA_SPLIT_INPUTS                                                                                              \
+#define FIA_SPLIT_INPUTS                                                                                               \
     const aclTensor *keyAntiquantScale, const aclTensor *keyAntiquantOffset, const aclTensor *valueAntiquantScale,     \
         const aclTensor *valueAntiquantOffset, const aclTensor *keySharedPrefix, const aclTensor *valueSharedPrefix,   \
         const aclIntArray *actualSharedPrefixLen
-#define FIA_KEEP_SPLIT_INPUTS                                                                                         \
+#define FIA_KEEP_SPLIT_INPUTS                                                                                          \
     a.keyAntiquantScale = keyAntiquantScale, a.keyAntiquantOffset = keyAntiquantOffset;                                \
     a.valueAntiquantScale = valueAntiquantScale, a.valueAntiquantOffset = valueAntiquantOffset;                        \
     a.keySharedPrefix = keySharedPrefix, a.valueSharedPrefix = valueSharedPrefix;                                      \
     a.actualSharedPrefixLen = actualSharedPrefixLen;
 
 #define FIA_ROPE_INPUTS const aclTensor *queryRope, const aclTensor *keyRope, const aclTensor *keyRopeAntiquantScale
-#define FIA_KEEP_ROPE_INPUTS \
+#define FIA_KEEP_ROPE_INPUTS                                                                                           \
     a.queryRope = queryRope, a.keyRope = keyRope, a.keyRopeAntiquantScale = keyRopeAntiquantScale;
 
 #define FIA_V4_INPUTS const aclTensor *dequantScaleQuery, const aclTensor *learnableSink
@@ -228,11 +228,11 @@ int32_t phaseTwo(const char *api, int version, void *workspace, uint64_t workspa
 #define FIA_V5_INPUTS const aclIntArray *qStartIdx, const aclIntArray *kvStartIdx
 #define FIA_KEEP_V5_INPUTS a.qStartIdx = qStartIdx, a.kvStartIdx = kvStartIdx;
 
-#define FIA_ATTRIBUTES                                                                                                \
+#define FIA_ATTRIBUTES                                                                                                 \
     int64_t numHeads, double scaleValue, int64_t preTokens, int64_t nextTokens, char *inputLayout,                     \
         int64_t numKeyValueHeads, int64_t sparseMode, int64_t innerPrecise, int64_t blockSize, int64_t antiquantMode,  \
         bool softmaxLseFlag
-#define FIA_KEEP_ATTRIBUTES                                                                                           \
+#define FIA_KEEP_ATTRIBUTES                                                                                            \
     a.numHeads = numHeads, a.scaleValue = scaleValue, a.preTokens = preTokens, a.nextTokens = nextTokens;              \
     a.inputLayout = inputLayout, a.numKeyValueHeads = numKeyValueHeads, a.sparseMode = sparseMode;                     \
     a.innerPrecise = innerPrecise, a.blockSize = blockSize, a.antiquantMode = antiquantMode;                           \
@@ -241,16 +241,16 @@ int32_t phaseTwo(const char *api, int version, void *workspace, uint64_t workspa
 #define FIA_SPLIT_MODES int64_t keyAntiquantMode, int64_t valueAntiquantMode
 #define FIA_KEEP_SPLIT_MODES a.keyAntiquantMode = keyAntiquantMode, a.valueAntiquantMode = valueAntiquantMode;
 
-#define FIA_OUTPUTS \
+#define FIA_OUTPUTS                                                                                                    \
     const aclTensor *attentionOut, const aclTensor *softmaxLse, uint64_t *workspaceSize, aclOpExecutor **executor
 #define FIA_KEEP_OUTPUTS a.attentionOut = attentionOut, a.softmaxLse = softmaxLse;
 
-#define FIA_PHASE_ONE(name, version, lengths, keep, ...)                                                              \
+#define FIA_PHASE_ONE(name, version, lengths, keep, ...)                                                               \
     aclnnStatus name(__VA_ARGS__) {                                                                                    \
         sim::fia::Arguments a;                                                                                         \
         keep return sim::fia::phaseOne(#name, version, sim::fia::Lengths::lengths, a, workspaceSize, executor);        \
     }
-#define FIA_PHASE_TWO(name, version)                                                                                  \
+#define FIA_PHASE_TWO(name, version)                                                                                   \
     aclnnStatus name(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream) {           \
         return sim::fia::phaseTwo(#name, version, workspace, workspaceSize, executor, stream);                         \
     }
@@ -282,8 +282,8 @@ FIA_PHASE_TWO(aclnnFusedInferAttentionScoreV3, 3)
 FIA_PHASE_ONE(aclnnFusedInferAttentionScoreV4GetWorkspaceSize, 4, Known, FIA_KEEP_V4, FIA_INPUTS, FIA_SPLIT_INPUTS,
               FIA_ROPE_INPUTS, FIA_V4_INPUTS, FIA_ATTRIBUTES, FIA_SPLIT_MODES, int64_t queryQuantMode, FIA_OUTPUTS)
 FIA_PHASE_ONE(aclnnFusedInferAttentionScoreV4GetMaxWorkspaceSize, 4, CountsOnly, FIA_KEEP_V4, FIA_INPUTS,
-              FIA_SPLIT_INPUTS, FIA_ROPE_INPUTS, FIA_V4_INPUTS, FIA_ATTRIBUTES, FIA_SPLIT_MODES,
-              int64_t queryQuantMode, FIA_OUTPUTS)
+              FIA_SPLIT_INPUTS, FIA_ROPE_INPUTS, FIA_V4_INPUTS, FIA_ATTRIBUTES, FIA_SPLIT_MODES, int64_t queryQuantMode,
+              FIA_OUTPUTS)
 FIA_PHASE_TWO(aclnnFusedInferAttentionScoreV4, 4)
 
 FIA_PHASE_ONE(aclnnFusedInferAttentionScoreV5GetWorkspaceSize, 5, Known, FIA_KEEP_V5, FIA_INPUTS, FIA_SPLIT_INPUTS,

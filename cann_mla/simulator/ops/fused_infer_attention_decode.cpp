@@ -124,31 +124,30 @@ void readPagedCache(Decode &s) {
     if (rank != 4) return;
     bool int8Mla = s.qDtype == ACL_INT8 && s.rope && s.d == 512;
     require(!int8Mla, "the key cache has shape ", p.key->front().shape, "; INT8 MLA wants 5 axes");
-    require(oneOf(s.layout, {"BNSD", "TND", "TND_NTD", "BNSD_NBSD"}), "the key cache has shape ",
-            p.key->front().shape, "; layout ", s.layout, " wants 3 or 5 axes");
+    require(oneOf(s.layout, {"BNSD", "TND", "TND_NTD", "BNSD_NBSD"}), "the key cache has shape ", p.key->front().shape,
+            "; layout ", s.layout, " wants 3 or 5 axes");
 }
 
 void checkListEntry(const Decode &s, const Tensor &k, const Tensor &v) {
     size_t rank = s.layout == "BSH" || s.layout == "TND" ? 3 : 4;
     bool ranksKnown = oneOf(s.layout, {"BSH", "BNSD", "BSND", "TND"});
-    require(!ranksKnown || (k.shape.size() == rank && v.shape.size() == rank), "a key of the list has shape ",
-            k.shape, " and its value ", v.shape, "; layout ", s.layout, " wants ", rank, " axes");
+    require(!ranksKnown || (k.shape.size() == rank && v.shape.size() == rank), "a key of the list has shape ", k.shape,
+            " and its value ", v.shape, "; layout ", s.layout, " wants ", rank, " axes");
     require(axis(k.shape, 0) == 1, "a key of the list has shape ", k.shape, "; axis 0 must be 1");
     for (const Tensor *t : {&k, &v}) {
         int64_t heads = s.layout == "BSH"    ? t->shape[2] / s.d
                         : s.layout == "BSND" ? t->shape[2]
                         : ranksKnown         ? t->shape[1]
                                              : 0;
-        require(bits32(heads) == s.kvHeads, "a tensor of the list has shape ", t->shape, "; it must have ",
-                s.kvHeads, " heads in layout ", s.layout);
+        require(bits32(heads) == s.kvHeads, "a tensor of the list has shape ", t->shape, "; it must have ", s.kvHeads,
+                " heads in layout ", s.layout);
     }
 }
 
 void checkAgainstFirst(const Decode &s, const Tensor &k) {
     const Shape &first = s.p.key->front().shape;
     for (size_t i = 0; i < k.shape.size(); ++i) {
-        bool length = (s.layout == "BNSD" && i == 2) || (s.layout == "BSND" && i == 1) ||
-                      (s.layout == "BSH" && i == 1);
+        bool length = (s.layout == "BNSD" && i == 2) || (s.layout == "BSND" && i == 1) || (s.layout == "BSH" && i == 1);
         require(length || axis(first, i) == k.shape[i], "a key of the list has shape ", k.shape,
                 "; only S may differ from the first, ", first);
     }
@@ -203,19 +202,21 @@ void checkFormats(const Params &p) {
         {"valueAntiquantOffsetOptional", &p.valueAntiquantOffset},
     };
     for (const auto &[name, operand] : operands) {
-        require(!*operand || oneOf((*operand)->format, {ACL_FORMAT_ND, ACL_FORMAT_NCHW, ACL_FORMAT_NHWC,
-                                                        ACL_FORMAT_NCDHW}),
-                name, " has format ", *operand ? (*operand)->format : ACL_FORMAT_ND, "; allowed: ND");
+        require(
+            !*operand || oneOf((*operand)->format, {ACL_FORMAT_ND, ACL_FORMAT_NCHW, ACL_FORMAT_NHWC, ACL_FORMAT_NCDHW}),
+            name, " has format ", *operand ? (*operand)->format : ACL_FORMAT_ND, "; allowed: ND");
     }
 }
 
 void checkLimits(const Decode &s) {
     require(s.rope || s.group <= 64, "numHeads is ", s.heads, " and numKeyValueHeads ", s.kvHeads,
             "; at most 64 query heads may share one");
-    require(s.rope || s.qDtype != ACL_INT8, "query, key and value have dtype INT8; for one query token they need "
+    require(s.rope || s.qDtype != ACL_INT8,
+            "query, key and value have dtype INT8; for one query token they need "
             "queryRope and keyRope");
     if (s.paged) {
-        require(!isHalf(s.kvDtype) || s.blockSize % 16 == 0, "blockSize is ", s.blockSize, "; a multiple of 16 is needed");
+        require(!isHalf(s.kvDtype) || s.blockSize % 16 == 0, "blockSize is ", s.blockSize,
+                "; a multiple of 16 is needed");
         require(s.kvDtype != ACL_INT8 || s.blockSize % 32 == 0, "blockSize is ", s.blockSize,
                 "; with an INT8 cache a multiple of 32 is needed");
     }
@@ -270,8 +271,7 @@ void readDecodeHeads(Decode &s) {
 }
 
 void readDecodeCache(Decode &s) {
-    require(oneOf<uint32_t>(bits32(s.p.innerPrecise), {0, 1}), "innerPrecise is ", s.p.innerPrecise,
-            "; allowed: 0, 1");
+    require(oneOf<uint32_t>(bits32(s.p.innerPrecise), {0, 1}), "innerPrecise is ", s.p.innerPrecise, "; allowed: 0, 1");
     if (s.paged) {
         readPagedCache(s);
     } else {

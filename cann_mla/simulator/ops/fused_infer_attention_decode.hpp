@@ -1,4 +1,5 @@
-// What the older decode kernel of A2 and A3 makes of a call. CANN computes these numbers in 32 bits, unsigned; so do we.
+// What the older decode kernel of A2 and A3 makes of a call. CANN computes these numbers in 32 bits, unsigned; so do
+// we.
 #pragma once
 
 #include "ops/fused_infer_attention.hpp"
@@ -16,13 +17,13 @@ struct Decode {
 
     aclDataType qDtype, kvDtype, outDtype;
     uint32_t heads = 0, kvHeads = 0, group = 0, d = 0, dRope = 0, batch = 0;
-    uint32_t s = 0;                 // query tokens of a batch; the longest with TND
-    int64_t squaredQuerySum = 0;    // TND: what a tree mask holds
+    uint32_t s = 0;               // query tokens of a batch; the longest with TND
+    int64_t squaredQuerySum = 0;  // TND: what a tree mask holds
     bool rope = false, shortQuery = false, nzCache = false, paged = false, anti = false, full = false;
-    bool lengthsUnknown = false;    // a length array without values
+    bool lengthsUnknown = false;  // a length array without values
     uint32_t blockSize = 0, cacheLength = 0, longestKv = 0;
     std::vector<uint32_t> listLengths;
-    bool sameBatch = true;          // query and key agree in axis 0
+    bool sameBatch = true;  // query and key agree in axis 0
     bool hasKvLengths = false;
     bool pse = false, mask = false, kvPadding = false, prefix = false;
     uint32_t pseColumns = 0, maskColumns = 0, prefixLength = 0;

@@ -30,8 +30,8 @@ void checkFullScales(const Decode &s) {
             "keyAntiquantScaleOptional has shape ", p.keyAntiquantScale->shape, " and valueAntiquantScaleOptional ",
             p.valueAntiquantScale->shape, "; with an INT8 query [1] is allowed");
     require(p.queryQuantMode == 3 && p.keyAntiquantMode == 0 && p.valueAntiquantMode == 0,
-            "queryQuantMode, keyAntiquantMode and valueAntiquantMode are ", p.queryQuantMode, ", ",
-            p.keyAntiquantMode, " and ", p.valueAntiquantMode, "; with an INT8 query 3, 0 and 0 are allowed");
+            "queryQuantMode, keyAntiquantMode and valueAntiquantMode are ", p.queryQuantMode, ", ", p.keyAntiquantMode,
+            " and ", p.valueAntiquantMode, "; with an INT8 query 3, 0 and 0 are allowed");
     for (const Tensor *t : {&*p.dequantScaleQuery, &*p.keyAntiquantScale, &*p.valueAntiquantScale}) {
         require(t->dtype == ACL_FLOAT, "a dequantisation scale has dtype ", t->dtype, "; allowed: FLOAT");
     }
@@ -57,8 +57,8 @@ void checkSplitPresence(Decode &s) {
         require(p.keyAntiquantOffset->dtype == p.valueAntiquantOffset->dtype &&
                     p.keyAntiquantOffset->shape == p.valueAntiquantOffset->shape,
                 "keyAntiquantOffsetOptional is ", p.keyAntiquantOffset->dtype, " ", p.keyAntiquantOffset->shape,
-                " and valueAntiquantOffsetOptional ", p.valueAntiquantOffset->dtype, " ",
-                p.valueAntiquantOffset->shape, "; they must be alike");
+                " and valueAntiquantOffsetOptional ", p.valueAntiquantOffset->dtype, " ", p.valueAntiquantOffset->shape,
+                "; they must be alike");
     }
     if (s.split) {
         require(p.keyAntiquantScale->shape == p.valueAntiquantScale->shape, "keyAntiquantScaleOptional has shape ",
@@ -93,9 +93,9 @@ void checkPerToken(const Decode &s, const char *name, const Shape &shape, int64_
 }
 
 void checkPerHead(const Decode &s, const char *name, const Shape &shape) {
-    bool fits = s.antiquantMode == 1 ? shape.size() == 3 && shape[0] == s.batch && shape[1] == s.kvHeads &&
-                                           shape[2] >= s.cacheLength
-                                     : shape == Shape{s.kvHeads};
+    bool fits = s.antiquantMode == 1
+                    ? shape.size() == 3 && shape[0] == s.batch && shape[1] == s.kvHeads && shape[2] >= s.cacheLength
+                    : shape == Shape{s.kvHeads};
     require(fits, name, " has shape ", shape, "; a scale per head is [N] with N ", s.kvHeads,
             ", a scale per token and head [B, N, S] with B ", s.batch, " and S at least ", s.cacheLength);
 }
@@ -188,8 +188,9 @@ void checkDecodeFullQuant(Decode &s) {
             "deqScale1Optional, quantScale1Optional or deqScale2Optional is given; with MLA they must be null");
     require(!p.antiquantScale && !p.antiquantOffset,
             "antiquantScaleOptional or antiquantOffsetOptional is given; with an INT8 query they must be null");
-    require(!p.keyAntiquantOffset && !p.valueAntiquantOffset,
-            "keyAntiquantOffsetOptional or valueAntiquantOffsetOptional is given; with an INT8 query they must be null");
+    require(
+        !p.keyAntiquantOffset && !p.valueAntiquantOffset,
+        "keyAntiquantOffsetOptional or valueAntiquantOffsetOptional is given; with an INT8 query they must be null");
     checkFullScales(s);
     require(p.queryRope->dtype == ACL_BF16 && p.keyRope->dtype == ACL_BF16, "queryRope and keyRope have dtypes ",
             p.queryRope->dtype, " and ", p.keyRope->dtype, "; with an INT8 query BF16 is allowed");
@@ -216,8 +217,9 @@ void checkDecodeAntiquantPages(const Decode &s) {
     for (const MaybeTensor *t : {&s.p.keyAntiquantScale, &s.p.keyAntiquantOffset}) {
         if (!*t) continue;
         const Shape &shape = (*t)->shape;
-        bool fits = axis(shape, 0) == blocks && (s.perHead ? axis(shape, 1) == s.kvHeads && axis(shape, 2) == s.blockSize
-                                                           : axis(shape, 1) == s.blockSize);
+        bool fits =
+            axis(shape, 0) == blocks &&
+            (s.perHead ? axis(shape, 1) == s.kvHeads && axis(shape, 2) == s.blockSize : axis(shape, 1) == s.blockSize);
         require(fits, "an antiquant scale or offset has shape ", shape, "; in pages it is [", blocks,
                 s.perHead ? ", N, " : ", ", s.blockSize, "]");
     }

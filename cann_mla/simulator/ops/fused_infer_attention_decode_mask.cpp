@@ -31,16 +31,16 @@ void checkSparseWithRope(const Decode &s, uint32_t sparse) {
     bool fits = several ? sparse == 3 || (s.full && sparse == 9) || (!s.full && !s.anti && sparse == 4)
                         : sparse == 0 || s.s == 0 || (!s.full && !s.anti && sparse == 4);
     require(fits, "sparseMode is ", sparse, "; with queryRope allowed: ", several ? "3" : "0",
-            s.full ? several ? ", 9" : "" : s.anti ? "" : ", 4");
+            s.full   ? several ? ", 9" : ""
+            : s.anti ? ""
+                     : ", 4");
     require(given || !(several || sparse == 4), "attenMaskOptional is null; sparseMode ", sparse,
             " with queryRope needs it");
     require(!given || several || s.s == 0 || sparse == 4,
             "attenMaskOptional is given; with queryRope, one query token and sparseMode ", sparse, " it must be null");
 }
 
-bool treeMaskFits(const Decode &s) {
-    return s.p.attenMask->shape == Shape{s.batch, s.s, s.s};
-}
+bool treeMaskFits(const Decode &s) { return s.p.attenMask->shape == Shape{s.batch, s.s, s.s}; }
 
 void checkWholeMask(Decode &s) {
     const Tensor &mask = *s.p.attenMask;

@@ -93,7 +93,8 @@ void checkNzExcluded(const Params &p) {
     bool any = p.pseShift || p.quantScale2 || p.quantOffset2 || p.antiquantScale || p.antiquantOffset ||
                p.keyAntiquantOffset || p.valueAntiquantOffset || p.keySharedPrefix || p.valueSharedPrefix ||
                p.queryRope || p.keyRope || p.keyRopeAntiquantScale || p.dequantScaleQuery;
-    require(!any, "an operand is given that a cache of 5 axes excludes: pseShift, quantScale2, quantOffset2, "
+    require(!any,
+            "an operand is given that a cache of 5 axes excludes: pseShift, quantScale2, quantOffset2, "
             "antiquantScale, antiquantOffset, key or value antiquant offsets, prefix, rope, keyRopeAntiquantScale or "
             "dequantScaleQuery");
 }
@@ -104,7 +105,9 @@ void checkNzMask(const Decode &s) {
     require(s.s >= 1, "S of query is 0");
     bool fits = s.s > 1 ? sparse == 3 : sparse == 0 || (s.layout == "TND" && sparse == 3);
     require(fits, "sparseMode is ", sparse, "; with a cache of 5 axes and S of query ", s.s, " allowed: ",
-            s.s > 1 ? "3" : s.layout == "TND" ? "0, 3" : "0");
+            s.s > 1             ? "3"
+            : s.layout == "TND" ? "0, 3"
+                                : "0");
     if (sparse == 0) {
         require(!s.p.attenMask, "attenMaskOptional is given; with sparseMode 0 and a cache of 5 axes it must be null");
     } else {

@@ -33,7 +33,8 @@ void checkLengthValues(Decode &s, uint32_t count) {
 void checkScaleShape(const char *name, const Tensor &t, const Decode &s) {
     if (elements(t.shape) == 1 || t.shape.empty() || t.shape.size() > 4) return;
     int64_t n = s.heads, d = s.d;
-    const Shape allowed[] = {{1, n, 1, d}, {n, 1, d}, {n, d}, {1, 1, n, d}, {1, n, d}, {1, n * d}, {1, 1, n * d}, {n * d}};
+    const Shape allowed[] = {{1, n, 1, d}, {n, 1, d},  {n, d},        {1, 1, n, d},
+                             {1, n, d},    {1, n * d}, {1, 1, n * d}, {n * d}};
     require(std::find(std::begin(allowed), std::end(allowed), t.shape) != std::end(allowed), name, " has shape ",
             t.shape, "; allowed: one element, or one for each of N ", n, " and D ", d);
 }
@@ -54,7 +55,8 @@ void checkDecodeLengths(Decode &s) {
     }
     if (!kv) {
         s.longestKv = s.cacheLength;
-        require(!s.paged || s.lengthsUnknown, "actualSeqLengthsKvOptional is null; with blockTableOptional it is required");
+        require(!s.paged || s.lengthsUnknown,
+                "actualSeqLengthsKvOptional is null; with blockTableOptional it is required");
         return;
     }
     s.hasKvLengths = true;
@@ -89,8 +91,9 @@ void checkDecodePostQuant(const Decode &s) {
                 "deqScale1Optional, quantScale1Optional or deqScale2Optional is given; they belong to an INT8 query");
     }
     if (s.outDtype != ACL_INT8) {
-        require(!p.quantScale2 && !p.quantOffset2, "quantScale2Optional or quantOffset2Optional is given; attentionOut has dtype ",
-                s.outDtype, ", and they belong to INT8");
+        require(!p.quantScale2 && !p.quantOffset2,
+                "quantScale2Optional or quantOffset2Optional is given; attentionOut has dtype ", s.outDtype,
+                ", and they belong to INT8");
         return;
     }
     require(p.quantScale2.has_value(), "quantScale2Optional is null; attentionOut has dtype INT8 and needs it");
@@ -110,7 +113,8 @@ void checkDecodePages(const Decode &s) {
     require(s.query != Decode::Axes::HiddenLast || s.kvHeads * s.d <= 65535, "a cache row has ", s.kvHeads * s.d,
             " elements; at most 65535 are allowed in layout ", s.layout);
     require(s.blockSize != 0 && s.blockSize <= 512, "blockSize is ", s.blockSize, "; 1 to 512 are allowed");
-    require(s.kvDtype != ACL_INT8 || s.blockSize % 32 == 0, "blockSize is ", s.blockSize, "; a multiple of 32 is needed");
+    require(s.kvDtype != ACL_INT8 || s.blockSize % 32 == 0, "blockSize is ", s.blockSize,
+            "; a multiple of 32 is needed");
     require(!isHalf(s.kvDtype) || s.blockSize % 16 == 0, "blockSize is ", s.blockSize, "; a multiple of 16 is needed");
     require(s.longestKv <= s.cacheLength, "actualSeqLengthsKvOptional reaches ", s.longestKv,
             "; blockTableOptional has room for ", s.cacheLength);
@@ -130,8 +134,8 @@ void checkDecodePrefix(Decode &s) {
     require(p.keySharedPrefix && p.valueSharedPrefix,
             "one of keySharedPrefixOptional and valueSharedPrefixOptional is null; both or neither");
     const Tensor &k = *p.keySharedPrefix, &v = *p.valueSharedPrefix;
-    require(k.dtype == s.kvDtype && v.dtype == s.kvDtype, "the shared prefixes have dtypes ", k.dtype, " and ",
-            v.dtype, "; that of key is ", s.kvDtype);
+    require(k.dtype == s.kvDtype && v.dtype == s.kvDtype, "the shared prefixes have dtypes ", k.dtype, " and ", v.dtype,
+            "; that of key is ", s.kvDtype);
     require(!s.paged, "keySharedPrefixOptional is given; with blockTableOptional it must be null");
     require(!s.kvPadding, "keySharedPrefixOptional is given; with kvPaddingSizeOptional it must be null");
     require(k.shape == v.shape && k.shape.size() == p.query->shape.size() && axis(k.shape, 0) == 1,
@@ -139,10 +143,10 @@ void checkDecodePrefix(Decode &s) {
             "; they must be equal, with the axes of query and B 1");
     int64_t n = s.kvHeads, d = s.d;
     bool hiddenLast = s.query == Decode::Axes::HiddenLast;
-    bool fits = !hiddenLast               ? axis(k.shape, 1) == n && axis(k.shape, 3) == d
-                : k.shape.size() == 3     ? k.shape[2] == static_cast<int64_t>(bits32(n * d))
-                : k.shape.size() == 4     ? k.shape[2] == n && k.shape[3] == d
-                                          : true;
+    bool fits = !hiddenLast           ? axis(k.shape, 1) == n && axis(k.shape, 3) == d
+                : k.shape.size() == 3 ? k.shape[2] == static_cast<int64_t>(bits32(n * d))
+                : k.shape.size() == 4 ? k.shape[2] == n && k.shape[3] == d
+                                      : true;
     require(fits, "keySharedPrefixOptional has shape ", k.shape, "; N and D must be those of key, ", n, " and ", d);
     s.prefix = true;
     s.prefixLength = elements(k.shape) == 0 ? 0 : bits32(axis(k.shape, hiddenLast ? 1 : 2));

@@ -50,7 +50,8 @@ void readQuery(const Plan &plan, const Operands &o, const Tile &tile, std::vecto
 // Columns [column, column + count) of the batch, prefix first.
 void readStored(const Plan &plan, const Operands &o, const Stored &stored, int64_t batch, int64_t head, int64_t column,
                 int64_t count, float *out) {
-    int64_t ld = stored.width + stored.ropeWidth, fromPrefix = std::clamp<int64_t>(plan.prefixLength - column, 0, count);
+    int64_t ld = stored.width + stored.ropeWidth,
+            fromPrefix = std::clamp<int64_t>(plan.prefixLength - column, 0, count);
     int64_t keyStart = o.batches[size(batch)].keyStart;
     if (fromPrefix > 0) stored.prefix->read(0, head, column, fromPrefix, out, ld);
     if (fromPrefix < count) {

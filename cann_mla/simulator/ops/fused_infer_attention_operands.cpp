@@ -15,8 +15,8 @@ constexpr int32_t deviceFault = 507015;
 [[noreturn]] void fault(const std::string &text) { throw KernelFault(deviceFault, text); }
 
 // The last element that the axes reach lies inside the tensor.
-void requireCover(const char *name, const Tensor &t, int64_t batches, int64_t heads, int64_t tokens,
-                  const Steps &steps, int64_t width) {
+void requireCover(const char *name, const Tensor &t, int64_t batches, int64_t heads, int64_t tokens, const Steps &steps,
+                  int64_t width) {
     if (batches <= 0 || heads <= 0 || tokens <= 0) return;
     auto last = [](int64_t count, int64_t step) { return static_cast<__int128>(count - 1) * step; };
     __int128 reach = last(batches, steps.batch) + last(heads, steps.head) + last(tokens, steps.token) + width;
@@ -41,7 +41,8 @@ float inNineteenBits(float value) { return numeric::floatFromBits(numeric::float
 
 int64_t paddingOf(const Launch &launch, const char *name, const MaybeTensor &tensor) {
     if (!tensor || elements(tensor->shape) == 0) return -1;
-    if (tensor->dtype != ACL_INT64) fault(std::string(name) + " has dtype " + dtypeName(tensor->dtype) + "; the kernel reads INT64");
+    if (tensor->dtype != ACL_INT64)
+        fault(std::string(name) + " has dtype " + dtypeName(tensor->dtype) + "; the kernel reads INT64");
     return std::max<int64_t>(*launch.in<int64_t>(name), 0);
 }
 
@@ -204,8 +205,8 @@ void bindFullQuant(const Plan &plan, const Launch &launch, Operands &o) {
         return;
     }
     o.numeratorScale = scalar(launch, "quantScale1", p.quantScale1, 1.0F);
-    o.keys.scales = Scales(plan, 5, Half::Whole, operand(launch, "keyAntiquantScale", p.keyAntiquantScale), {}, o.pages,
-                           plan.d);
+    o.keys.scales =
+        Scales(plan, 5, Half::Whole, operand(launch, "keyAntiquantScale", p.keyAntiquantScale), {}, o.pages, plan.d);
     o.values.scales = Scales(plan, 2, Half::Whole, operand(launch, "valueAntiquantScale", p.valueAntiquantScale), {},
                              o.pages, plan.dv);
 }
@@ -275,11 +276,13 @@ void bindSink(const Plan &plan, const Launch &launch, Operands &o) {
 void bindPostQuant(const Plan &plan, const Launch &launch, Operands &o) {
     const Params &p = plan.p;
     if (isHalf(p.attentionOut->dtype)) return;
-    if (!p.quantScale2 || elements(p.quantScale2->shape) == 0) fault("quantScale2 is null or empty; the output is quantised");
+    if (!p.quantScale2 || elements(p.quantScale2->shape) == 0)
+        fault("quantScale2 is null or empty; the output is quantised");
     for (const MaybeTensor *t : {&p.quantScale2, &p.quantOffset2}) {
         if (!*t) continue;
         int64_t count = elements((*t)->shape);
-        if (count != 1 && count < plan.heads * plan.dv) fault("quantScale2 or quantOffset2 has neither 1 nor N * D elements");
+        if (count != 1 && count < plan.heads * plan.dv)
+            fault("quantScale2 or quantOffset2 has neither 1 nor N * D elements");
     }
     o.postScale = launch.in("quantScale2");
     if (p.quantOffset2) o.postOffset = launch.in("quantOffset2");

@@ -32,9 +32,9 @@ struct Operands {
     std::vector<Batch> batches;
 
     // Factors of the quantised modes; 1 where there is none.
-    float scoreScale = 1.0F;   // deqScale1, or the key's scale
+    float scoreScale = 1.0F;      // deqScale1, or the key's scale
     float numeratorScale = 1.0F;  // quantScale1
-    float valueScale = 1.0F;   // deqScale2, or the value's scale
+    float valueScale = 1.0F;      // deqScale2, or the value's scale
     const float *queryScale = nullptr;
     Steps queryScaleSteps;
     const void *queryGroups = nullptr;  // MXFP8

@@ -36,11 +36,16 @@ void store(aclDataType dtype, const float *row, int64_t n, void *out, int64_t of
     auto *words = static_cast<uint16_t *>(out) + offset;
     auto *bytes = static_cast<uint8_t *>(out) + offset;
     switch (dtype) {
-        case ACL_FLOAT16: return numeric::floatToFp16(row, words, size(n));
-        case ACL_BF16: return numeric::floatToBf16(row, words, size(n));
-        case ACL_INT8: return numeric::floatToInt8(row, reinterpret_cast<int8_t *>(bytes), size(n));
-        case ACL_FLOAT8_E4M3FN: return numeric::floatToE4m3(row, bytes, size(n));
-        default: return numeric::floatToHifloat8(row, bytes, size(n));
+        case ACL_FLOAT16:
+            return numeric::floatToFp16(row, words, size(n));
+        case ACL_BF16:
+            return numeric::floatToBf16(row, words, size(n));
+        case ACL_INT8:
+            return numeric::floatToInt8(row, reinterpret_cast<int8_t *>(bytes), size(n));
+        case ACL_FLOAT8_E4M3FN:
+            return numeric::floatToE4m3(row, bytes, size(n));
+        default:
+            return numeric::floatToHifloat8(row, bytes, size(n));
     }
 }
 

@@ -36,13 +36,19 @@ Axes readAxes(const Tensor &t, Layout layout, int64_t heads) {
             int64_t d = heads > 0 ? size(2) / heads : 0;
             return {size(0), heads, size(1), d, {step(0), d, step(1)}};
         }
-        case Layout::BSND: return {size(0), size(2), size(1), size(3), {step(0), step(2), step(1)}};
-        case Layout::BNSD: return {size(0), size(1), size(2), size(3), {step(0), step(1), step(2)}};
-        case Layout::NBSD: return {size(1), size(0), size(2), size(3), {step(1), step(0), step(2)}};
-        case Layout::TND: return {1, size(1), size(0), size(2), {0, step(1), step(0)}};
+        case Layout::BSND:
+            return {size(0), size(2), size(1), size(3), {step(0), step(2), step(1)}};
+        case Layout::BNSD:
+            return {size(0), size(1), size(2), size(3), {step(0), step(1), step(2)}};
+        case Layout::NBSD:
+            return {size(1), size(0), size(2), size(3), {step(1), step(0), step(2)}};
+        case Layout::TND:
+            return {1, size(1), size(0), size(2), {0, step(1), step(0)}};
         case Layout::NTD:
-        case Layout::NSD: return {1, size(0), size(1), size(2), {0, step(0), step(1)}};
-        default: return {};
+        case Layout::NSD:
+            return {1, size(0), size(1), size(2), {0, step(0), step(1)}};
+        default:
+            return {};
     }
 }
 
@@ -131,7 +137,8 @@ void readPrefix(Plan &plan, const LayoutPair &layouts) {
     }
     if (elements(p.keySharedPrefix->shape) == 0) plan.prefixLength = 0;
     Axes value = readAxes(*p.valueSharedPrefix, layouts.query, plan.kvHeads);
-    require(plan, prefix.heads == plan.kvHeads && prefix.d == plan.d && value.tokens == prefix.tokens && value.d == plan.dv,
+    require(plan,
+            prefix.heads == plan.kvHeads && prefix.d == plan.d && value.tokens == prefix.tokens && value.d == plan.dv,
             "the shared prefix does not have N and D of key");
 }
 
@@ -145,7 +152,8 @@ void readMode(Plan &plan) {
     plan.sparseMode = low32(p.sparseMode);
     bool compressed = p.attenMask && p.attenMask->shape.size() >= 2 && p.attenMask->shape.back() == 2048 &&
                       p.attenMask->shape[p.attenMask->shape.size() - 2] == 2048;
-    if (plan.ignoresQueryLengths && plan.rows == 1 && !(older && compressed && plan.sparseMode == 3)) plan.sparseMode = 0;
+    if (plan.ignoresQueryLengths && plan.rows == 1 && !(older && compressed && plan.sparseMode == 3))
+        plan.sparseMode = 0;
     bool given = p.attenMask && elements(p.attenMask->shape) != 0 && plan.route != Route::SplitFuse;
     plan.treeMask = given && plan.sparseMode == 9;
     plan.userMask = given && (plan.sparseMode == 0 || plan.sparseMode == 1);
@@ -154,9 +162,15 @@ void readMode(Plan &plan) {
 void readNumerator(Plan &plan) {
     const Params &p = plan.p;
     switch (p.query->dtype) {
-        case ACL_FLOAT16: plan.numerator = Numerator::Float16; break;
-        case ACL_BF16: plan.numerator = Numerator::BFloat16; break;
-        case ACL_INT8: plan.numerator = p.queryRope ? Numerator::BlockMax : Numerator::Int8; break;
+        case ACL_FLOAT16:
+            plan.numerator = Numerator::Float16;
+            break;
+        case ACL_BF16:
+            plan.numerator = Numerator::BFloat16;
+            break;
+        case ACL_INT8:
+            plan.numerator = p.queryRope ? Numerator::BlockMax : Numerator::Int8;
+            break;
         default:
             plan.microscaled = p.queryQuantMode == 6;
             plan.numerator = p.queryQuantMode == 3 && p.keyAntiquantMode == 0 ? Numerator::BlockMax : Numerator::Fp8;
@@ -260,17 +274,23 @@ std::vector<Batch> makeBatches(const Plan &plan, int64_t queryPadding, int64_t k
 Window windowOf(const Plan &plan, const Batch &batch) {
     const Params &p = plan.p;
     int64_t ahead = batch.columns + plan.prefixLength - batch.rows;
-    int64_t pre = std::clamp(p.preTokens, -unlimited, unlimited), next = std::clamp(p.nextTokens, -unlimited, unlimited);
+    int64_t pre = std::clamp(p.preTokens, -unlimited, unlimited),
+            next = std::clamp(p.nextTokens, -unlimited, unlimited);
     bool given = p.attenMask && elements(p.attenMask->shape) != 0;
     bool padded = (p.queryPaddingSize || p.kvPaddingSize) && plan.route != Route::SplitFuse;
     bool antiquantDecode = p.ascend950 && p.query->dtype != p.key->front().dtype && plan.rows == 1;
     const Window everything{unlimited, unlimited};
     switch (plan.sparseMode) {
-        case 0: return !given || padded || plan.ignoresQueryLengths || antiquantDecode ? everything : Window{pre, next};
-        case 2: return {unlimited, 0};
-        case 3: return {unlimited, ahead};
-        case 4: return {pre - ahead, next + ahead};
-        default: return everything;
+        case 0:
+            return !given || padded || plan.ignoresQueryLengths || antiquantDecode ? everything : Window{pre, next};
+        case 2:
+            return {unlimited, 0};
+        case 3:
+            return {unlimited, ahead};
+        case 4:
+            return {pre - ahead, next + ahead};
+        default:
+            return everything;
     }
 }
 

@@ -103,8 +103,9 @@ void checkLengthArrays(const Prompt &s) {
     }
     require(!s.paged || (kv && kv->count > 0),
             "actualSeqLengthsKvOptional is null or empty; with blockTableOptional it is required");
-    require(!s.paged || kv->hasValues(),
-            "actualSeqLengthsKvOptional has no values; with blockTableOptional they are needed (real CANN crashes here)");
+    require(
+        !s.paged || kv->hasValues(),
+        "actualSeqLengthsKvOptional has no values; with blockTableOptional they are needed (real CANN crashes here)");
 }
 
 }  // namespace
@@ -127,7 +128,8 @@ void checkPrompt(const Params &p, const Legacy &legacy) {
     checkPrecise(s);
     checkPromptPrefix(s);
     require(oneOf(s.layout, {"BSH", "NSD", "BSND", "BNSD", "BNSD_BSND", "TND", "NTD_TND"}), "inputLayout is \"",
-            s.layout, "\"; with several query tokens and these dtypes allowed: BSH, NSD, BSND, BNSD, BNSD_BSND, TND, "
+            s.layout,
+            "\"; with several query tokens and these dtypes allowed: BSH, NSD, BSND, BNSD, BNSD_BSND, TND, "
             "NTD_TND");
     checkRopes(s);
     if (isEmpty(s)) return;

@@ -15,12 +15,12 @@ struct Prompt {
         : p(params), legacy(common), value(*common.value), layout(common.layout) {}
 
     bool paged = false, list = false, prefix = false, emptyList = false;
-    bool splitScales = false;   // any of keyAntiquantScale and valueAntiquantScale
-    bool fp16Antiquant = false; // FP16 query with INT8 key, whole-tensor scales [2, ...]
-    int64_t ratio = 1;          // query heads to a key head
+    bool splitScales = false;    // any of keyAntiquantScale and valueAntiquantScale
+    bool fp16Antiquant = false;  // FP16 query with INT8 key, whole-tensor scales [2, ...]
+    int64_t ratio = 1;           // query heads to a key head
     uint32_t b = 0, bKv = 0, s = 0, s2 = 0;
     uint64_t h = 0;
-    uint32_t longestKv = 0;     // s2, or what the block table can address
+    uint32_t longestKv = 0;  // s2, or what the block table can address
     uint32_t prefixLength = 0;
     std::vector<int64_t> listLengths;
 

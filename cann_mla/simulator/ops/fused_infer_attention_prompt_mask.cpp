@@ -126,10 +126,10 @@ void checkPromptBand(const Prompt &s) {
     require(!outside, "preTokens is ", band.pre, " and nextTokens ", band.next, "; everything is outside the band");
     band.pre = std::min(band.pre, unlimited);
     band.next = std::min(band.next, unlimited);
-    require(p.numHeads > 0 && static_cast<uint64_t>(p.numHeads) <= s.h, "numHeads is ", p.numHeads, "; allowed: 1 to H, ",
-            s.h);
-    require(!(s.int8Out() && isBand && (band.pre < 0 || band.next < 0)), "preTokens is ", band.pre,
-            " and nextTokens ", band.next, "; with sparseMode 4 and INT8 output they must not be negative");
+    require(p.numHeads > 0 && static_cast<uint64_t>(p.numHeads) <= s.h, "numHeads is ", p.numHeads,
+            "; allowed: 1 to H, ", s.h);
+    require(!(s.int8Out() && isBand && (band.pre < 0 || band.next < 0)), "preTokens is ", band.pre, " and nextTokens ",
+            band.next, "; with sparseMode 4 and INT8 output they must not be negative");
     for (uint32_t i = 0; i < s.b; ++i) {
         Lengths lens = lengthsOf(s, i);
         if (plain) checkPlainBatch(s, band, lens);

@@ -39,8 +39,7 @@ void checkPromptPages(Prompt &s) {
         int32_t length = static_cast<int32_t>(promptLength(p.actualSeqLengthsKv, i));
         most = std::max(most, static_cast<int32_t>((static_cast<int64_t>(length) + block - 1) / block));
     }
-    require(p.blockTable->dtype == ACL_INT32, "blockTableOptional has dtype ", p.blockTable->dtype,
-            "; allowed: INT32");
+    require(p.blockTable->dtype == ACL_INT32, "blockTableOptional has dtype ", p.blockTable->dtype, "; allowed: INT32");
     require(table.size() == 2 && low32(table[0]) == static_cast<int32_t>(s.b) && low32(table[1]) >= most,
             "blockTableOptional has shape ", table, "; expected [", s.b, ", at least ", most, "]");
     s.longestKv = static_cast<uint32_t>(most * block);

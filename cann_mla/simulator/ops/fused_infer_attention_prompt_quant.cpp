@@ -73,14 +73,16 @@ void checkSplitShape(const Prompt &s, const MaybeTensor &t, size_t rank) {
 
 void checkSplitScales(const Prompt &s) {
     const Params &p = s.p;
-    require(s.s <= splitScaleTokens, "S of query is ", s.s, "; with key or value antiquant scales at most 16 is allowed");
+    require(s.s <= splitScaleTokens, "S of query is ", s.s,
+            "; with key or value antiquant scales at most 16 is allowed");
     if (s.tokens()) return;
     require(p.keyAntiquantMode == p.valueAntiquantMode && (p.keyAntiquantMode == 0 || p.keyAntiquantMode == 1),
             "keyAntiquantMode is ", p.keyAntiquantMode, " and valueAntiquantMode ", p.valueAntiquantMode,
             "; with several query tokens 0, 0 or 1, 1 is allowed");
     require(!s.list, "key is a list of tensors; with antiquant scales one tensor is allowed");
     require(!p.queryPaddingSize && !p.kvPaddingSize, "a padding size is given; with antiquant scales it must be null");
-    require(isHalf(p.query->dtype), "query has dtype ", p.query->dtype, "; with antiquant scales FP16 or BF16 is allowed");
+    require(isHalf(p.query->dtype), "query has dtype ", p.query->dtype,
+            "; with antiquant scales FP16 or BF16 is allowed");
     require(p.key->front().dtype == ACL_INT8 && s.value.dtype == ACL_INT8, "key has dtype ", p.key->front().dtype,
             "; with antiquant scales and several query tokens INT8 is allowed");
     require(p.keyAntiquantScale && p.valueAntiquantScale,
@@ -91,8 +93,8 @@ void checkSplitScales(const Prompt &s) {
     require(p.keyAntiquantMode == 1 || (rank >= 1 && rank <= 3 && p.valueAntiquantScale->shape.size() == rank),
             "keyAntiquantScaleOptional has shape ", p.keyAntiquantScale->shape, " and valueAntiquantScaleOptional ",
             p.valueAntiquantScale->shape, "; 1 to 3 axes, the same number, are allowed (real CANN crashes here)");
-    for (const MaybeTensor *t : {&p.keyAntiquantScale, &p.valueAntiquantScale, &p.keyAntiquantOffset,
-                                 &p.valueAntiquantOffset}) {
+    for (const MaybeTensor *t :
+         {&p.keyAntiquantScale, &p.valueAntiquantScale, &p.keyAntiquantOffset, &p.valueAntiquantOffset}) {
         checkSplitShape(s, *t, rank);
     }
 }
@@ -128,7 +130,8 @@ void checkPromptPostQuant(const Prompt &s) {
         require(!p.queryPaddingSize && !p.kvPaddingSize && !p.softmaxLseFlag,
                 "quantScale2Optional is per channel; with padding or softmaxLse one element is allowed");
         require(static_cast<uint32_t>(count / p.numHeads) % 32 == 0 && static_cast<uint64_t>(count) == s.h,
-                "quantScale2Optional has ", count, " elements; allowed: 1, or N * D, ", s.h, ", with D a multiple of 32");
+                "quantScale2Optional has ", count, " elements; allowed: 1, or N * D, ", s.h,
+                ", with D a multiple of 32");
     }
     require(isScale(scale.dtype) && (q == ACL_BF16 || scale.dtype != ACL_BF16) &&
                 (q == ACL_FLOAT16 || scale.dtype != ACL_FLOAT16),
@@ -141,8 +144,8 @@ void checkPromptPostQuant(const Prompt &s) {
 
 void checkPromptAntiquant(const Prompt &s) {
     const Params &p = s.p;
-    bool longFp16 = p.query->dtype == ACL_FLOAT16 && p.key->front().dtype == ACL_INT8 && s.splitScales &&
-                    s.s > splitScaleTokens;
+    bool longFp16 =
+        p.query->dtype == ACL_FLOAT16 && p.key->front().dtype == ACL_INT8 && s.splitScales && s.s > splitScaleTokens;
     if (s.fp16Antiquant || longFp16) {
         checkWholeScales(s);
     } else if (s.splitScales) {

@@ -66,14 +66,16 @@ void checkPromptList(Prompt &s) {
 void checkPromptPadding(const Prompt &s) {
     const Params &p = s.p;
     if (!p.queryPaddingSize && !p.kvPaddingSize) return;
-    require(s.layout != "TND", "queryPaddingSizeOptional or kvPaddingSizeOptional is given; in layout TND they must "
+    require(s.layout != "TND",
+            "queryPaddingSizeOptional or kvPaddingSizeOptional is given; in layout TND they must "
             "be null");
     require(!s.list, "queryPaddingSizeOptional or kvPaddingSizeOptional is given; with key lists they must be null");
     for (const MaybeTensor *t : {&p.queryPaddingSize, &p.kvPaddingSize}) {
         require(!*t || (*t)->shape == Shape{1}, "a padding size has shape ", *t ? (*t)->shape : Shape{},
                 "; allowed: [1]");
     }
-    require(!s.paged, "queryPaddingSizeOptional or kvPaddingSizeOptional is given; with blockTableOptional they must "
+    require(!s.paged,
+            "queryPaddingSizeOptional or kvPaddingSizeOptional is given; with blockTableOptional they must "
             "be null");
     require(!p.queryPaddingSize || p.actualSeqLengths,
             "actualSeqLengthsOptional is null; queryPaddingSizeOptional needs it");
@@ -118,8 +120,8 @@ void checkPromptPrefix(Prompt &s) {
             "keySharedPrefixOptional is given; with INT8 query and key it must be null");
     const Shape &k = p.keySharedPrefix->shape, &v = p.valueSharedPrefix->shape;
     bool whole = std::none_of(k.begin(), k.end(), [](int64_t d) { return bits32(d) == 0; });
-    require(k.size() == p.key->front().shape.size() && k == v && whole, "the shared prefixes have shapes ", k,
-            " and ", v, "; they must be equal, not empty, and have the axes of key");
+    require(k.size() == p.key->front().shape.size() && k == v && whole, "the shared prefixes have shapes ", k, " and ",
+            v, "; they must be equal, not empty, and have the axes of key");
 }
 
 void checkPromptHeads(Prompt &s) {

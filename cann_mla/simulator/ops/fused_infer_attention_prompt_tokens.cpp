@@ -18,9 +18,12 @@ int64_t headsOf(const Prompt &s, const Shape &shape, bool kv) {
 int64_t headDimOf(const Prompt &s, const Shape &shape, bool kv) {
     if (!s.paged || !kv) return axis(shape, 2);
     switch (s.p.key->front().shape.size()) {
-        case 5: return axis(shape, 4) * axis(shape, 2);
-        case 4: return axis(shape, 3);
-        default: return axis(shape, 2) / s.p.numKeyValueHeads;
+        case 5:
+            return axis(shape, 4) * axis(shape, 2);
+        case 4:
+            return axis(shape, 3);
+        default:
+            return axis(shape, 2) / s.p.numKeyValueHeads;
     }
 }
 
@@ -28,29 +31,28 @@ int64_t tokensOf(const Prompt &s, const Shape &shape) { return axis(shape, s.lay
 
 void checkLengthsPresent(const Prompt &s) {
     for (const MaybeArray *array : {&s.p.actualSeqLengths, &s.p.actualSeqLengthsKv}) {
-        require(hasValues(*array),
-                "actualSeqLengthsOptional or actualSeqLengthsKvOptional is null or empty; layout ", s.layout,
-                " needs both");
+        require(hasValues(*array), "actualSeqLengthsOptional or actualSeqLengthsKvOptional is null or empty; layout ",
+                s.layout, " needs both");
     }
 }
 
 void checkTotals(const Prompt &s) {
     const Params &p = s.p;
     int64_t lastQ = p.actualSeqLengths->values.back(), lastKv = p.actualSeqLengthsKv->values.back();
-    require(tokensOf(s, p.query->shape) == lastQ, "the last of actualSeqLengthsOptional is ", lastQ,
-            "; T of query is ", tokensOf(s, p.query->shape));
+    require(tokensOf(s, p.query->shape) == lastQ, "the last of actualSeqLengthsOptional is ", lastQ, "; T of query is ",
+            tokensOf(s, p.query->shape));
     if (s.paged) return;
     int64_t keyT = tokensOf(s, p.key->front().shape), valueT = tokensOf(s, s.value.shape);
-    require(keyT == lastKv && valueT == lastKv, "the last of actualSeqLengthsKvOptional is ", lastKv,
-            "; T of key is ", keyT, " and of value ", valueT);
+    require(keyT == lastKv && valueT == lastKv, "the last of actualSeqLengthsKvOptional is ", lastKv, "; T of key is ",
+            keyT, " and of value ", valueT);
 }
 
 void checkHeads(const Prompt &s) {
     const Params &p = s.p;
     int64_t q = headsOf(s, p.query->shape, false), k = headsOf(s, p.key->front().shape, true),
             v = headsOf(s, s.value.shape, true);
-    require(k == v && k != 0 && q == p.numHeads && q % k == 0, "N of query, key and value are ", q, ", ", k, " and ",
-            v, "; the last two must be equal and divide the first, which must be numHeads, ", p.numHeads);
+    require(k == v && k != 0 && q == p.numHeads && q % k == 0, "N of query, key and value are ", q, ", ", k, " and ", v,
+            "; the last two must be equal and divide the first, which must be numHeads, ", p.numHeads);
 }
 
 void checkRope(const Prompt &s) {
@@ -62,8 +64,9 @@ void checkRope(const Prompt &s) {
             qr, "; T and N must be those of query, ", q);
     require(s.paged || tokensOf(s, kr) == tokensOf(s, k), "keyRope has shape ", kr, "; T must be that of key, ", k);
     require(headsOf(s, kr, true) == headsOf(s, k, true), "keyRope has shape ", kr, "; N must be that of key, ", k);
-    bool fits = headDimOf(s, q, false) == 128 && headDimOf(s, k, true) == 128 && headDimOf(s, s.value.shape, true) == 128 &&
-                headDimOf(s, qr, false) == 64 && headDimOf(s, kr, true) == 64;
+    bool fits = headDimOf(s, q, false) == 128 && headDimOf(s, k, true) == 128 &&
+                headDimOf(s, s.value.shape, true) == 128 && headDimOf(s, qr, false) == 64 &&
+                headDimOf(s, kr, true) == 64;
     require(fits, "with queryRope D of query, key and value must be 128 and D of queryRope and keyRope 64");
 }
 
@@ -130,8 +133,8 @@ void checkPromptTokenPages(Prompt &s) {
             "; a multiple of 128 up to 1024 is allowed");
     const Shape &table = p.blockTable->shape, &k = p.key->front().shape, &v = s.value.shape;
     auto b = p.actualSeqLengths->count;
-    require(elements(table) != 0 && table.size() == 2 && p.blockTable->dtype == ACL_INT32,
-            "blockTableOptional is ", p.blockTable->dtype, " ", table, "; allowed: INT32 of 2 axes, not empty");
+    require(elements(table) != 0 && table.size() == 2 && p.blockTable->dtype == ACL_INT32, "blockTableOptional is ",
+            p.blockTable->dtype, " ", table, "; allowed: INT32 of 2 axes, not empty");
     require(p.actualSeqLengthsKv->count == b, "actualSeqLengthsKvOptional has ", p.actualSeqLengthsKv->count,
             " entries; expected ", b);
     int64_t cacheBlock = k.size() == 3 ? k[1] : k.size() == 4 ? k[2] : axis(k, 3);
@@ -141,8 +144,8 @@ void checkPromptTokenPages(Prompt &s) {
         most = std::max(most, blocks);
         total += blocks;
     }
-    require(cacheBlock == block && total > 0, "the key cache has blocks of ", cacheBlock,
-            " tokens; blockSize is ", block, ", and at least one block must be used");
+    require(cacheBlock == block && total > 0, "the key cache has blocks of ", cacheBlock, " tokens; blockSize is ",
+            block, ", and at least one block must be used");
     require(k.size() == v.size() && k[0] == v[0] && k[1] == v[1], "the key cache has shape ", k,
             " and the value cache ", v, "; they must agree");
     auto n = p.numHeads, d = static_cast<int64_t>(s.h) / n;
@@ -150,8 +153,8 @@ void checkPromptTokenPages(Prompt &s) {
                 : k.size() == 4 ? k[2] == v[2] && k[1] * s.ratio == n && k[3] == d
                                 : k[3] == v[3] && k[4] == v[4] && k[1] * s.ratio == n && k[4] != 0 && k[2] * 16 == d;
     require(fits, "the key cache has shape ", k, "; N or D do not fit query, ", p.query->shape);
-    require(table[0] == b && table[1] >= most, "blockTableOptional has shape ", table, "; expected [", b,
-            ", at least ", most, "]");
+    require(table[0] == b && table[1] >= most, "blockTableOptional has shape ", table, "; expected [", b, ", at least ",
+            most, "]");
     s.longestKv = static_cast<uint32_t>(most * block);
 }
 

@@ -28,10 +28,14 @@ int64_t kvHeadsOf(const Params &p) { return p.numKeyValueHeads == 0 ? p.numHeads
 // D of a paged value cache of 3, 4 or 5 axes.
 std::optional<int64_t> pagedHeadDim(const Shape &value, int64_t kvHeads) {
     switch (value.size()) {
-        case 3: return value[2] / kvHeads;
-        case 4: return value[3];
-        case 5: return value[2] * value[4];
-        default: return std::nullopt;
+        case 3:
+            return value[2] / kvHeads;
+        case 4:
+            return value[3];
+        case 5:
+            return value[2] * value[4];
+        default:
+            return std::nullopt;
     }
 }
 
@@ -90,8 +94,8 @@ bool splitFuseFits(const Params &p, const std::string &layout) {
     int32_t sparse = low32(p.sparseMode), precise = low32(p.innerPrecise);
     if (!oneOf(sparse, {0, 3, 4})) return false;
     bool multiHead = p.numKeyValueHeads == 0 || p.numHeads == p.numKeyValueHeads;
-    bool heads = multiHead ? !(p.query->dtype == ACL_BF16 && precise == 1) && !(sparse == 0 && p.attenMask)
-                           : precise == 0;
+    bool heads =
+        multiHead ? !(p.query->dtype == ACL_BF16 && precise == 1) && !(sparse == 0 && p.attenMask) : precise == 0;
     return heads && splitFuseHeadDim(p, d);
 }
 
@@ -177,13 +181,20 @@ void checkOutputShape(const Params &p, const Legacy &g) {
     size_t underscore = g.layout.rfind('_');
     std::string out = underscore == std::string::npos ? g.layout : g.layout.substr(underscore + 1);
     Shape wanted;
-    if (out == "NSD") wanted = {g.n, g.s, g.dv};
-    else if (out == "BSH") wanted = {g.b, g.s, g.dv * g.n};
-    else if (out == "NBSD") wanted = {g.n, g.b, g.s, g.dv};
-    else if (out == "BSND") wanted = {g.b, g.s, g.n, g.dv};
-    else if (out == "BNSD") wanted = {g.b, g.n, g.s, g.dv};
-    else if (out == "NTD") wanted = {g.n, g.t, g.dv};
-    else if (out == "TND") wanted = {g.t, g.n, g.dv};
+    if (out == "NSD")
+        wanted = {g.n, g.s, g.dv};
+    else if (out == "BSH")
+        wanted = {g.b, g.s, g.dv * g.n};
+    else if (out == "NBSD")
+        wanted = {g.n, g.b, g.s, g.dv};
+    else if (out == "BSND")
+        wanted = {g.b, g.s, g.n, g.dv};
+    else if (out == "BNSD")
+        wanted = {g.b, g.n, g.s, g.dv};
+    else if (out == "NTD")
+        wanted = {g.n, g.t, g.dv};
+    else if (out == "TND")
+        wanted = {g.t, g.n, g.dv};
     require(!wanted.empty(), "inputLayout is \"", g.layout, "\", which no kernel knows for these operands");
     require(p.attentionOut->shape == wanted, "attentionOut has shape ", p.attentionOut->shape, "; expected ", wanted,
             " in layout ", g.layout);
@@ -200,7 +211,8 @@ Legacy readLegacy(const Params &p, const std::string &layout) {
     require(g.n != 0, "query has no heads: N is 0");
     g.s = queryLength(p, layout);
     g.t = isOneOf(layout, {"TND", "TND_NTD"}) ? axis(p.query->shape, 0)
-                                              : layout == "NTD_TND" ? axis(p.query->shape, 1) : 0;
+          : layout == "NTD_TND"               ? axis(p.query->shape, 1)
+                                              : 0;
     g.dv = valueHeadDim(p, g);
     g.d = queryHeadDim(p, layout);
     require(g.d <= largestHeadDim, "D of query is ", g.d, "; at most 512 is allowed");
@@ -235,8 +247,8 @@ bool shortQueryOnNzCache(const Params &p, const Legacy &g) {
     if (!decodeLayout(g.layout) && !isTokens) return false;
     int64_t length = isTokens ? longestQueryOfTokens(p) : g.s;
     if (length < 1 || length > 16) return false;
-    return !isTokens || (g.d == 128 && p.query->dtype == ACL_BF16 && p.key->front().dtype == ACL_INT8 &&
-                         g.value->dtype == ACL_INT8);
+    return !isTokens ||
+           (g.d == 128 && p.query->dtype == ACL_BF16 && p.key->front().dtype == ACL_INT8 && g.value->dtype == ACL_INT8);
 }
 
 bool pagedTokensWithFloatAntiquant(const Params &p, const Legacy &g) {
@@ -275,10 +287,18 @@ Route checkTiling(const Params &p) {
     Legacy legacy;
     Route route = chooseRoute(p, legacy);
     switch (route) {
-        case Route::Shared: checkScene(p); break;
-        case Route::SplitFuse: checkSplitFuse(p); break;
-        case Route::Decode: checkDecode(p); break;
-        case Route::Prompt: checkPrompt(p, legacy); break;
+        case Route::Shared:
+            checkScene(p);
+            break;
+        case Route::SplitFuse:
+            checkSplitFuse(p);
+            break;
+        case Route::Decode:
+            checkDecode(p);
+            break;
+        case Route::Prompt:
+            checkPrompt(p, legacy);
+            break;
     }
     return route;
 }

@@ -32,12 +32,24 @@ void decodeNibbles(const void *data, int64_t offset, int64_t n, float *out, cons
 void decodeElements(aclDataType dtype, const void *data, int64_t offset, int64_t n, float *out) {
     auto count = static_cast<size_t>(n);
     switch (dtype) {
-        case ACL_FLOAT: std::copy_n(at<float>(data, offset), count, out); break;
-        case ACL_FLOAT16: numeric::fp16ToFloat(at<uint16_t>(data, offset), out, count); break;
-        case ACL_BF16: numeric::bf16ToFloat(at<uint16_t>(data, offset), out, count); break;
-        case ACL_INT8: numeric::int8ToFloat(at<int8_t>(data, offset), out, count); break;
-        case ACL_FLOAT8_E4M3FN: numeric::e4m3ToFloat(at<uint8_t>(data, offset), out, count); break;
-        case ACL_HIFLOAT8: numeric::hifloat8ToFloat(at<uint8_t>(data, offset), out, count); break;
+        case ACL_FLOAT:
+            std::copy_n(at<float>(data, offset), count, out);
+            break;
+        case ACL_FLOAT16:
+            numeric::fp16ToFloat(at<uint16_t>(data, offset), out, count);
+            break;
+        case ACL_BF16:
+            numeric::bf16ToFloat(at<uint16_t>(data, offset), out, count);
+            break;
+        case ACL_INT8:
+            numeric::int8ToFloat(at<int8_t>(data, offset), out, count);
+            break;
+        case ACL_FLOAT8_E4M3FN:
+            numeric::e4m3ToFloat(at<uint8_t>(data, offset), out, count);
+            break;
+        case ACL_HIFLOAT8:
+            numeric::hifloat8ToFloat(at<uint8_t>(data, offset), out, count);
+            break;
         case ACL_FLOAT8_E8M0:
             for (int64_t i = 0; i < n; ++i) out[i] = numeric::e8m0ToFloat(*at<uint8_t>(data, offset + i));
             break;
@@ -47,7 +59,8 @@ void decodeElements(aclDataType dtype, const void *data, int64_t offset, int64_t
         case ACL_FLOAT4_E2M1:
             decodeNibbles(data, offset, n, out, [](uint8_t b) { return numeric::e2m1ToFloat(b); });
             break;
-        default: throw KernelFault(deviceFault, std::string("an operand has dtype ") + dtypeName(dtype));
+        default:
+            throw KernelFault(deviceFault, std::string("an operand has dtype ") + dtypeName(dtype));
     }
 }
 

@@ -1,5 +1,5 @@
-// Token rows of key, value and rope as floats, wherever they lie: dense or strided tensors, lists, paged caches of three
-// layouts, a shared prefix before the batch's own tokens.
+// Token rows of key, value and rope as floats, wherever they lie: dense or strided tensors, lists, paged caches of
+// three layouts, a shared prefix before the batch's own tokens.
 #pragma once
 
 #include <vector>

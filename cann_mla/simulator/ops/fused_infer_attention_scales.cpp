@@ -26,7 +26,9 @@ int64_t up(int64_t n, int64_t size) { return (n + size - 1) / size; }
 std::vector<float> spread(const ScaleOperand &operand, int64_t first, int64_t count, int64_t heads, int64_t width) {
     std::vector<float> channels(static_cast<size_t>(heads * width));
     bool fits = count == 1 || count == heads || count == heads * width;
-    if (!fits) fault("an antiquant scale or offset has " + std::to_string(count) + " elements; the kernel knows 1, N or N * D");
+    if (!fits)
+        fault("an antiquant scale or offset has " + std::to_string(count) +
+              " elements; the kernel knows 1, N or N * D");
     for (int64_t i = 0; i < heads * width; ++i) {
         int64_t from = count == 1 ? 0 : count == heads * width ? i : i / width;
         channels[static_cast<size_t>(i)] = decodeElement(operand.tensor->dtype, operand.data, first + from);
@@ -55,7 +57,8 @@ Scales::Scales(const Plan &plan, int64_t mode, Half half, ScaleOperand scale, Sc
             by_ = By::Token;
             int64_t heads = mode == 3 ? heads_ : 1;
             steps_ = {heads * last, mode == 3 ? last : 0, 1};
-            if (count < plan.batches * heads * last || last < tokens) fault("the scales by token do not cover batches and tokens");
+            if (count < plan.batches * heads * last || last < tokens)
+                fault("the scales by token do not cover batches and tokens");
             break;
         }
         case 4:
@@ -70,7 +73,8 @@ Scales::Scales(const Plan &plan, int64_t mode, Half half, ScaleOperand scale, Sc
             by_ = By::Group;
             int64_t groups = up(width, groupSize), length = axis(shape, shape.size() - 2);
             steps_ = {heads_ * length * groups, length * groups, groups};
-            if (count < plan.batches * steps_.batch || length < tokens) fault("the scales by group do not cover batches and tokens");
+            if (count < plan.batches * steps_.batch || length < tokens)
+                fault("the scales by group do not cover batches and tokens");
             break;
         }
         default:
@@ -169,7 +173,8 @@ void Scales::applyGroups(int64_t batch, int64_t head, int64_t token, int64_t cou
     }
 }
 
-void Scales::applyMicroValues(int64_t batch, int64_t head, int64_t token, int64_t count, float *rows, int64_t ld) const {
+void Scales::applyMicroValues(int64_t batch, int64_t head, int64_t token, int64_t count, float *rows,
+                              int64_t ld) const {
     for (int64_t r = 0; r < count; ++r) {
         for (int64_t c = 0; c < width_; ++c) rows[r * ld + c] *= scaleAt(microValueIndex(batch, head, token + r, c));
     }
@@ -177,12 +182,17 @@ void Scales::applyMicroValues(int64_t batch, int64_t head, int64_t token, int64_
 
 void Scales::apply(int64_t batch, int64_t head, int64_t token, int64_t count, float *rows, int64_t ld) const {
     switch (by_) {
-        case By::Nothing: return;
-        case By::Channel: return applyChannels(head, count, rows, ld);
-        case By::Token: return applyTokens(batch, head, token, count, rows, ld);
+        case By::Nothing:
+            return;
+        case By::Channel:
+            return applyChannels(head, count, rows, ld);
+        case By::Token:
+            return applyTokens(batch, head, token, count, rows, ld);
         case By::Group:
-        case By::MicroKey: return applyGroups(batch, head, token, count, rows, ld);
-        case By::MicroValue: return applyMicroValues(batch, head, token, count, rows, ld);
+        case By::MicroKey:
+            return applyGroups(batch, head, token, count, rows, ld);
+        case By::MicroValue:
+            return applyMicroValues(batch, head, token, count, rows, ld);
     }
 }
 

@@ -49,13 +49,13 @@ class Scales {
     By by_ = By::Nothing;
     aclDataType dtype_ = ACL_FLOAT;
     const void *scale_ = nullptr, *offset_ = nullptr;
-    int64_t first_ = 0;           // where the half begins
+    int64_t first_ = 0;  // where the half begins
     int64_t width_ = 0, heads_ = 1;
-    Steps steps_;                 // of token scales
+    Steps steps_;  // of token scales
     bool inPages_ = false, nz_ = false, inFp16_ = false;
     PageTable pages_;
     std::vector<float> channelScale_, channelOffset_;  // [N, D]
-    std::vector<int64_t> begins_;  // first token or row of each batch
+    std::vector<int64_t> begins_;                      // first token or row of each batch
 };
 
 }  // namespace sim::fia

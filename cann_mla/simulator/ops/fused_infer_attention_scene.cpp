@@ -11,11 +11,11 @@ namespace sim::fia {
 
 std::optional<LayoutPair> parseLayout(const std::string &inputLayout) {
     static const std::map<std::string, LayoutPair> known = {
-        {"BSH", {Layout::BSH, Layout::BSH}},        {"BSND", {Layout::BSND, Layout::BSND}},
-        {"BNSD", {Layout::BNSD, Layout::BNSD}},     {"TND", {Layout::TND, Layout::TND}},
-        {"NTD", {Layout::NTD, Layout::NTD}},        {"BSH_NBSD", {Layout::BSH, Layout::NBSD}},
+        {"BSH", {Layout::BSH, Layout::BSH}},         {"BSND", {Layout::BSND, Layout::BSND}},
+        {"BNSD", {Layout::BNSD, Layout::BNSD}},      {"TND", {Layout::TND, Layout::TND}},
+        {"NTD", {Layout::NTD, Layout::NTD}},         {"BSH_NBSD", {Layout::BSH, Layout::NBSD}},
         {"BSND_NBSD", {Layout::BSND, Layout::NBSD}}, {"BNSD_NBSD", {Layout::BNSD, Layout::NBSD}},
-        {"TND_NTD", {Layout::TND, Layout::NTD}},    {"NTD_TND", {Layout::NTD, Layout::TND}},
+        {"TND_NTD", {Layout::TND, Layout::NTD}},     {"NTD_TND", {Layout::NTD, Layout::TND}},
         {"BNSD_BSND", {Layout::BNSD, Layout::BSND}}, {"BSND_BNSD", {Layout::BSND, Layout::BNSD}},
         {"BSH_BNSD", {Layout::BSH, Layout::BNSD}},
     };
@@ -30,18 +30,30 @@ constexpr int64_t tokenLimit = 2147483647;
 
 size_t rankOf(Layout layout) {
     switch (layout) {
-        case Layout::BSH: case Layout::TND: case Layout::NTD: case Layout::NSD: case Layout::BnBsH: return 3;
-        case Layout::NZ: return 5;
-        default: return 4;
+        case Layout::BSH:
+        case Layout::TND:
+        case Layout::NTD:
+        case Layout::NSD:
+        case Layout::BnBsH:
+            return 3;
+        case Layout::NZ:
+            return 5;
+        default:
+            return 4;
     }
 }
 
 // The axis S of a query, key or prefix in its layout; noAxis where the layout has none.
 int64_t axisS(const Shape &shape, Layout layout) {
     switch (layout) {
-        case Layout::BSH: case Layout::BSND: return axis(shape, 1);
-        case Layout::BNSD: case Layout::NBSD: return axis(shape, 2);
-        default: return noAxis;
+        case Layout::BSH:
+        case Layout::BSND:
+            return axis(shape, 1);
+        case Layout::BNSD:
+        case Layout::NBSD:
+            return axis(shape, 2);
+        default:
+            return noAxis;
     }
 }
 
@@ -52,19 +64,21 @@ int64_t axisT(const Shape &shape, Layout layout) {
 }
 
 void requireRank(const char *name, const Shape &shape, Layout layout) {
-    require(shape.size() == rankOf(layout), name, " has shape ", shape, "; its layout wants ", rankOf(layout),
-            " axes");
+    require(shape.size() == rankOf(layout), name, " has shape ", shape, "; its layout wants ", rankOf(layout), " axes");
 }
 
 int64_t headDim(const char *name, const Shape &shape, Layout layout, int64_t heads) {
     requireRank(name, shape, layout);
     switch (layout) {
-        case Layout::BSH: case Layout::BnBsH:
+        case Layout::BSH:
+        case Layout::BnBsH:
             require(shape[2] % heads == 0, name, " has H ", shape[2], "; it must be a multiple of its ", heads,
                     " heads");
             return shape[2] / heads;
-        case Layout::NZ: return shape[2] * shape[4];
-        default: return shape.back();
+        case Layout::NZ:
+            return shape[2] * shape[4];
+        default:
+            return shape.back();
     }
 }
 
@@ -128,8 +142,8 @@ bool allEmpty(const std::vector<Tensor> &list) {
 void readEmptiness(Scene &s) {
     const Params &p = s.p;
     bool queryEmpty = elements(p.query->shape) == 0, outEmpty = elements(p.attentionOut->shape) == 0;
-    require(queryEmpty == outEmpty, "query has shape ", p.query->shape, " and attentionOut ",
-            p.attentionOut->shape, "; both or neither may be empty");
+    require(queryEmpty == outEmpty, "query has shape ", p.query->shape, " and attentionOut ", p.attentionOut->shape,
+            "; both or neither may be empty");
     if (queryEmpty) {
         s.empty = true;
         return;
@@ -265,8 +279,7 @@ void readRope(Scene &s) {
         s.mla = s.d == 512 ? Mla::Split512 : s.d == 128 ? Mla::Split128 : Mla::None;
         s.dRope = headDim("queryRope", p.queryRope->shape, s.qLayout, s.n1);
         int64_t keyDim = headDim("keyRope", p.keyRope->shape, s.kvLayout, s.n2);
-        require(s.dRope == keyDim, "D of queryRope is ", s.dRope, " and D of keyRope ", keyDim,
-                "; they must be equal");
+        require(s.dRope == keyDim, "D of queryRope is ", s.dRope, " and D of keyRope ", keyDim, "; they must be equal");
     }
 }
 
@@ -274,8 +287,8 @@ void readPadding(Scene &s) {
     const Params &p = s.p;
     s.qPadding = s.hasQueryPaddingOperand && (!s.plainDecode || p.ascend950);
     if (s.plainDecode) {
-        s.kvPadding = p.kvPaddingSize && elements(p.kvPaddingSize->shape) > 0 &&
-                      s.storage == Storage::Contiguous && s.kvLens();
+        s.kvPadding =
+            p.kvPaddingSize && elements(p.kvPaddingSize->shape) > 0 && s.storage == Storage::Contiguous && s.kvLens();
     } else {
         s.kvPadding = p.kvPaddingSize.has_value();
     }
@@ -287,13 +300,20 @@ int64_t clampToken(int64_t token) { return std::clamp(token, -tokenLimit, tokenL
 void readTokens(Scene &s) {
     bool unlimited = false;
     switch (s.sparseMode) {
-        case 0: unlimited = !s.mask || s.qPadding || s.kvPadding; break;
-        case 1: unlimited = true; break;
-        case 2: case 3: case 9:
+        case 0:
+            unlimited = !s.mask || s.qPadding || s.kvPadding;
+            break;
+        case 1:
+            unlimited = true;
+            break;
+        case 2:
+        case 3:
+        case 9:
             s.preTokens = tokenLimit;
             s.nextTokens = 0;
             break;
-        default: break;
+        default:
+            break;
     }
     if (s.quant == Quant::Anti && s.s1 == 1) unlimited = true;
     s.preTokens = unlimited ? tokenLimit : clampToken(s.preTokens);
@@ -307,8 +327,8 @@ void readLongestKv(Scene &s) {
     }
     const auto &lens = s.kvLens()->values;
     int64_t count = lens.size() == 1 && s.listSeqLens.size() == 1 ? 1 : std::min<int64_t>(s.b, lens.size());
-    bool cumulative = s.quant == Quant::Anti ? s.qLayout == Layout::TND && s.storage != Storage::Paged
-                                             : s.tokensFirst(s.qLayout);
+    bool cumulative =
+        s.quant == Quant::Anti ? s.qLayout == Layout::TND && s.storage != Storage::Paged : s.tokensFirst(s.qLayout);
     for (int64_t i = 0; i < count; ++i) {
         int64_t length = lens[i] - (cumulative && i > 0 ? lens[i - 1] : 0);
         s.maxActualKv = std::max(s.maxActualKv, length);
@@ -321,8 +341,8 @@ void readPrefix(Scene &s) {
     s.prefix = true;
     s.prefixMax = s.prefixLen = axisS(p.keySharedPrefix->shape, s.kvLayout);
     if (!p.actualSharedPrefixLen || p.actualSharedPrefixLen->count == 0) return;
-    require(p.actualSharedPrefixLen->count == 1, "actualSharedPrefixLenOptional has ",
-            p.actualSharedPrefixLen->count, " entries; allowed: 1");
+    require(p.actualSharedPrefixLen->count == 1, "actualSharedPrefixLenOptional has ", p.actualSharedPrefixLen->count,
+            " entries; allowed: 1");
     if (p.actualSharedPrefixLen->hasValues()) s.prefixLen = p.actualSharedPrefixLen->values[0];
 }
 
@@ -359,8 +379,7 @@ void readFeatures(Scene &s) {
     s.mask = p.attenMask && elements(p.attenMask->shape) != 0;
     readPadding(s);
     readTokens(s);
-    require(!(s.mask && s.sparseMode == 9 && p.ascend950),
-            "sparseMode is 9 (tree mask); Ascend950 supports 0 to 4");
+    require(!(s.mask && s.sparseMode == 9 && p.ascend950), "sparseMode is 9 (tree mask); Ascend950 supports 0 to 4");
     readLongestKv(s);
     readPrefix(s);
     require(p.pseType == 0, "pseType is ", p.pseType, "; allowed: 0");

@@ -34,9 +34,9 @@ struct Scene {
     int64_t b = 0, n1 = 0, n2 = 0, g = 0, s1 = 0, s2 = 0, d = 0, dv = 0, dRope = 0, t1 = 0, t2 = 0;
     int64_t blockSize = 0, maxBlocksPerBatch = 0;
 
-    bool empty = false;         // nothing to compute: every later rule is skipped
+    bool empty = false;           // nothing to compute: every later rule is skipped
     bool lengthsUnknown = false;  // a length array without values: rules about lengths are skipped
-    bool plainDecode = false;  // S1 = 1 in BSH, BSND, BNSD with D = Dv and no rope
+    bool plainDecode = false;     // S1 = 1 in BSH, BSND, BNSD with D = Dv and no rope
 
     // Operands and attributes as the parser leaves them: on A2/A3 plain decode drops some.
     MaybeArray qLens;
@@ -48,9 +48,9 @@ struct Scene {
     bool mask = false, qPadding = false, kvPadding = false, pse = false, prefix = false, postQuant = false;
     int64_t prefixLen = 0, prefixMax = 0;
     int64_t maxActualKv = 0;
-    std::vector<int64_t> qSizes, kvSizes;       // per batch, as far as known
-    std::vector<int64_t> listSeqLens;           // S of each list entry
-    bool dDiffers = false;                     // D of query and value differ, other than 192 and 128
+    std::vector<int64_t> qSizes, kvSizes;  // per batch, as far as known
+    std::vector<int64_t> listSeqLens;      // S of each list entry
+    bool dDiffers = false;                 // D of query and value differ, other than 192 and 128
 
     bool a2() const { return !p.ascend950; }
     bool tokensFirst(Layout l) const { return l == Layout::TND || l == Layout::NTD; }

@@ -87,8 +87,8 @@ void checkScaleDtypes(const Scene &s) {
     if (m.both(6)) key = value = ACL_FLOAT8_E8M0;
     require(s.p.keyAntiquantScale->dtype == key, "keyAntiquantScale has dtype ", s.p.keyAntiquantScale->dtype,
             " in mode ", m.key, "; allowed: ", key);
-    require(s.p.valueAntiquantScale->dtype == value, "valueAntiquantScale has dtype ",
-            s.p.valueAntiquantScale->dtype, " in mode ", m.value, "; allowed: ", value);
+    require(s.p.valueAntiquantScale->dtype == value, "valueAntiquantScale has dtype ", s.p.valueAntiquantScale->dtype,
+            " in mode ", m.value, "; allowed: ", value);
 }
 
 bool perChannel(const Scene &s, const Shape &shape) {
@@ -107,28 +107,42 @@ bool scaleShapeFits(const Scene &s, int64_t mode, const Shape &shape) {
     bool skip = s.lengthsUnknown && s.tokensFirst(s.qLayout);
     int64_t blocks = axis(s.p.key->front().shape, 0);
     switch (mode) {
-        case 0: return perChannel(s, shape);
-        case 1: return skip || perToken(s, shape);
-        case 2: return shape == Shape{s.n2};
-        case 3: return skip || (shape.size() == 3 && shape[0] == s.b && shape[1] == s.n2 && shape[2] >= s.s2);
-        case 4: return shape == Shape{blocks, s.blockSize};
-        case 5: return shape == Shape{blocks, s.n2, s.blockSize};
+        case 0:
+            return perChannel(s, shape);
+        case 1:
+            return skip || perToken(s, shape);
+        case 2:
+            return shape == Shape{s.n2};
+        case 3:
+            return skip || (shape.size() == 3 && shape[0] == s.b && shape[1] == s.n2 && shape[2] >= s.s2);
+        case 4:
+            return shape == Shape{blocks, s.blockSize};
+        case 5:
+            return shape == Shape{blocks, s.n2, s.blockSize};
         case 6:
             return skip || (shape.size() == 5 && shape[0] == 1 && shape[1] == s.b && shape[2] == s.n2 &&
                             shape[3] >= s.s2 && shape[4] == s.d / 32);
-        default: return false;
+        default:
+            return false;
     }
 }
 
 const char *wantedShape(int64_t mode) {
     switch (mode) {
-        case 0: return "per channel [H], [1, H], [N, D], [1, N, D], [N, 1, D], [1, N, 1, D], [1, 1, N, D], or [1]";
-        case 1: return "per token [B, S2 or more], [1, B, S2 or more]";
-        case 2: return "per head [N]";
-        case 3: return "per token and head [B, N, S2 or more]";
-        case 4: return "per cache token [blocks, blockSize]";
-        case 5: return "per cache token and head [blocks, N, blockSize]";
-        default: return "per group [1, B, N, S2 or more, D / 32]";
+        case 0:
+            return "per channel [H], [1, H], [N, D], [1, N, D], [N, 1, D], [1, N, 1, D], [1, 1, N, D], or [1]";
+        case 1:
+            return "per token [B, S2 or more], [1, B, S2 or more]";
+        case 2:
+            return "per head [N]";
+        case 3:
+            return "per token and head [B, N, S2 or more]";
+        case 4:
+            return "per cache token [blocks, blockSize]";
+        case 5:
+            return "per cache token and head [blocks, N, blockSize]";
+        default:
+            return "per group [1, B, N, S2 or more, D / 32]";
     }
 }
 
@@ -138,8 +152,8 @@ void checkScaleShapes(const Scene &s) {
     require(scaleShapeFits(s, m.key, key), "keyAntiquantScale has shape ", key, " in mode ", m.key,
             "; allowed: ", wantedShape(m.key));
     if (m.mixed()) {
-        require(scaleShapeFits(s, 1, value), "valueAntiquantScale has shape ", value, " in mode 1; allowed: ",
-                wantedShape(1));
+        require(scaleShapeFits(s, 1, value), "valueAntiquantScale has shape ", value,
+                " in mode 1; allowed: ", wantedShape(1));
     } else {
         require(key == value, "keyAntiquantScale has shape ", key, " and valueAntiquantScale ", value,
                 "; they must be equal");
@@ -173,8 +187,7 @@ void checkOffsets(const Scene &s) {
     require(p.valueAntiquantOffset->dtype == p.valueAntiquantScale->dtype &&
                 p.valueAntiquantOffset->shape == p.valueAntiquantScale->shape,
             "valueAntiquantOffset is ", p.valueAntiquantOffset->dtype, " ", p.valueAntiquantOffset->shape,
-            "; it must be as valueAntiquantScale, ", p.valueAntiquantScale->dtype, " ",
-            p.valueAntiquantScale->shape);
+            "; it must be as valueAntiquantScale, ", p.valueAntiquantScale->dtype, " ", p.valueAntiquantScale->shape);
 }
 
 }  // namespace

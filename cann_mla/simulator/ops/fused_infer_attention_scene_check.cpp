@@ -20,9 +20,8 @@ void checkScene(const Params &params) {
     if (s.p.ascend950 && s.quant == Quant::None) {
         const Params &p = s.p;
         for (const MaybeTensor *operand :
-             {&p.deqScale1, &p.quantScale1, &p.deqScale2, &p.dequantScaleQuery, &p.antiquantScale,
-              &p.antiquantOffset, &p.keyAntiquantScale, &p.keyAntiquantOffset, &p.valueAntiquantScale,
-              &p.valueAntiquantOffset}) {
+             {&p.deqScale1, &p.quantScale1, &p.deqScale2, &p.dequantScaleQuery, &p.antiquantScale, &p.antiquantOffset,
+              &p.keyAntiquantScale, &p.keyAntiquantOffset, &p.valueAntiquantScale, &p.valueAntiquantOffset}) {
             require(!*operand, "a dequantisation or antiquantisation operand is given; query and key are ", s.qDtype,
                     ", which takes none on Ascend950");
         }

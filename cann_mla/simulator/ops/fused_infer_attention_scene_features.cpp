@@ -11,9 +11,8 @@ bool transposedOrTokens(const Scene &s) {
 
 void checkPseShape(const Scene &s) {
     const Shape &pse = s.p.pseShift->shape;
-    int64_t prefix = s.p.actualSharedPrefixLen && s.p.actualSharedPrefixLen->hasValues()
-                         ? s.p.actualSharedPrefixLen->values[0]
-                         : 0;
+    int64_t prefix =
+        s.p.actualSharedPrefixLen && s.p.actualSharedPrefixLen->hasValues() ? s.p.actualSharedPrefixLen->values[0] : 0;
     require(pse.size() == 4 && (pse[0] == 1 || pse[0] == s.b) && pse[1] == s.n1 &&
                 (pse[2] == 1 || (pse[2] > 1 && pse[2] >= s.s1)) && pse[3] >= s.s2 + prefix,
             "pseShiftOptional has shape ", pse, "; allowed: [1 or ", s.b, ", ", s.n1, ", 1 or at least ", s.s1,
@@ -31,10 +30,14 @@ struct PrefixAxes {
 
 PrefixAxes prefixAxes(const Scene &s, const Shape &shape) {
     switch (s.kvLayout) {
-        case Layout::BNSD: return {axis(shape, 1), axis(shape, 2), axis(shape, 3)};
-        case Layout::BSND: return {axis(shape, 2), axis(shape, 1), axis(shape, 3)};
-        case Layout::BSH: return {0, axis(shape, 1), axis(shape, 2)};
-        default: return {0, 0, 0};
+        case Layout::BNSD:
+            return {axis(shape, 1), axis(shape, 2), axis(shape, 3)};
+        case Layout::BSND:
+            return {axis(shape, 2), axis(shape, 1), axis(shape, 3)};
+        case Layout::BSH:
+            return {0, axis(shape, 1), axis(shape, 2)};
+        default:
+            return {0, 0, 0};
     }
 }
 
@@ -59,8 +62,7 @@ void checkPrefixLength(const Scene &s) {
 }
 
 void checkPrefixExcluded(const Scene &s) {
-    require(s.storage != Storage::Paged && !s.qPadding && !s.kvPadding && !transposedOrTokens(s) &&
-                s.mla == Mla::None,
+    require(s.storage != Storage::Paged && !s.qPadding && !s.kvPadding && !transposedOrTokens(s) && s.mla == Mla::None,
             "a shared prefix is given; it excludes paged attention, paddings, layout ", s.layout,
             ", rope and D 192 with 128");
     require(s.storage != Storage::List || (s.a2() && s.s1 <= 1),
@@ -119,8 +121,8 @@ void checkPadding(const Scene &s) {
     require(s.storage != Storage::Paged, "a padding size is given; paged attention does not take it");
     require(!(s.quant == Quant::Anti && s.s1 > 1 && s.kvDtype == ACL_INT8 && oneOf(s.p.keyAntiquantMode, {0, 1})),
             "a padding size is given; INT8 key with S > 1 does not take it");
-    require(!(s.dDiffers && s.rope == Rope::None), "a padding size is given; D of query ", s.d, " and of value ",
-            s.dv, " must then be equal");
+    require(!(s.dDiffers && s.rope == Rope::None), "a padding size is given; D of query ", s.d, " and of value ", s.dv,
+            " must then be equal");
 }
 
 void checkPrefix(const Scene &s) {
@@ -144,8 +146,8 @@ void checkLse(const Scene &s) {
     const Shape &lse = s.p.softmaxLse->shape;
     Shape wanted = s.tokensFirst(s.outLayout) ? Shape{s.t1, s.n1, 1} : Shape{s.b, s.n1, s.s1, 1};
     require(lse == wanted, "softmaxLse has shape ", lse, "; allowed: ", wanted);
-    require(!(s.dDiffers && s.rope == Rope::None), "softmaxLseFlag is true; D of query ", s.d, " and of value ",
-            s.dv, " must then be equal");
+    require(!(s.dDiffers && s.rope == Rope::None), "softmaxLseFlag is true; D of query ", s.d, " and of value ", s.dv,
+            " must then be equal");
 }
 
 void checkSink(const Scene &s) {

@@ -12,10 +12,14 @@ using Named = std::pair<const char *, const MaybeTensor *>;
 
 const char *family(const Scene &s) {
     switch (s.fullQuant) {
-        case FullQuant::Mla: return "full quantisation with rope (modes 3, 0, 0)";
-        case FullQuant::Mxfp8: return "MXFP8 (modes 6, 6, 8)";
-        case FullQuant::Fp8Gqa: return "FP8 (modes 3, 3, 2)";
-        default: return "per-tensor full quantisation";
+        case FullQuant::Mla:
+            return "full quantisation with rope (modes 3, 0, 0)";
+        case FullQuant::Mxfp8:
+            return "MXFP8 (modes 6, 6, 8)";
+        case FullQuant::Fp8Gqa:
+            return "FP8 (modes 3, 3, 2)";
+        default:
+            return "per-tensor full quantisation";
     }
 }
 
@@ -42,8 +46,8 @@ void requireOneElement(const Scene &s, const char *name, const MaybeTensor &t) {
 void checkDtypes(const Scene &s) {
     aclDataType q = s.qDtype, out = s.outDtype;
     bool fp8 = q == ACL_FLOAT8_E4M3FN, hif8 = q == ACL_HIFLOAT8;
-    require(q == ACL_INT8 ? out == ACL_BF16 : (fp8 || hif8) && isHalf(out), "query has dtype ", q,
-            " and attentionOut ", out, "; allowed: INT8 with BF16, FLOAT8_E4M3FN or HIFLOAT8 with FLOAT16 or BF16");
+    require(q == ACL_INT8 ? out == ACL_BF16 : (fp8 || hif8) && isHalf(out), "query has dtype ", q, " and attentionOut ",
+            out, "; allowed: INT8 with BF16, FLOAT8_E4M3FN or HIFLOAT8 with FLOAT16 or BF16");
     require(s.valueDesc->dtype == s.kvDtype, "key has dtype ", s.kvDtype, " and value ", s.valueDesc->dtype,
             "; they must be equal");
     if (s.fullQuant == FullQuant::PerTensor) {
@@ -68,21 +72,27 @@ void checkHeadsAndDims(const Scene &s) {
     }
     require(s.n1 <= 256 && s.n2 <= 256 && s.g <= 64, "numHeads is ", s.n1, " and numKeyValueHeads ", s.n2, "; ",
             family(s), " allows up to 256 each and a ratio up to 64");
-    bool dims = s.fullQuant == FullQuant::Mxfp8     ? s.d == s.dv && (s.d == 64 || s.d == 128)
+    bool dims = s.fullQuant == FullQuant::Mxfp8    ? s.d == s.dv && (s.d == 64 || s.d == 128)
                 : s.fullQuant == FullQuant::Fp8Gqa ? s.d == 128 && s.dv == 128
-                                                    : s.d == s.dv && s.d >= 1 && s.d <= 512;
+                                                   : s.d == s.dv && s.d >= 1 && s.d <= 512;
     require(dims, "D of query is ", s.d, " and of value ", s.dv, "; ", family(s), " allows ",
-            s.fullQuant == FullQuant::Mxfp8     ? "64 and 128, equal"
+            s.fullQuant == FullQuant::Mxfp8    ? "64 and 128, equal"
             : s.fullQuant == FullQuant::Fp8Gqa ? "128"
-                                                : "1 to 512, equal");
+                                               : "1 to 512, equal");
 }
 
 void checkLayout(const Scene &s) {
     bool allowed = false;
     switch (s.fullQuant) {
-        case FullQuant::PerTensor: allowed = oneOf(s.layout, {"BSH", "BSND", "BNSD", "BNSD_BSND"}); break;
-        case FullQuant::Mxfp8: allowed = s.layout == "TND"; break;
-        case FullQuant::Fp8Gqa: allowed = s.layout == "NTD_TND" && s.kvLayout == Layout::BnNBsD; break;
+        case FullQuant::PerTensor:
+            allowed = oneOf(s.layout, {"BSH", "BSND", "BNSD", "BNSD_BSND"});
+            break;
+        case FullQuant::Mxfp8:
+            allowed = s.layout == "TND";
+            break;
+        case FullQuant::Fp8Gqa:
+            allowed = s.layout == "NTD_TND" && s.kvLayout == Layout::BnNBsD;
+            break;
         default:
             allowed = oneOf(s.layout, {"BSH", "BSND", "TND", "BSH_NBSD", "BSND_NBSD", "TND_NTD"}) ||
                       (s.qDtype != ACL_INT8 && oneOf(s.layout, {"BNSD", "BNSD_NBSD"}));
@@ -92,8 +102,8 @@ void checkLayout(const Scene &s) {
 
 void checkFeatures(const Scene &s) {
     if (s.fullQuant == FullQuant::PerTensor) {
-        require(!s.postQuant && s.mla == Mla::None && s.p.key->front().shape.size() != 5 && s.s1 != 1,
-                family(s), " excludes a quantised attentionOut, rope, D 192 with 128, an NZ cache and S 1");
+        require(!s.postQuant && s.mla == Mla::None && s.p.key->front().shape.size() != 5 && s.s1 != 1, family(s),
+                " excludes a quantised attentionOut, rope, D 192 with 128, an NZ cache and S 1");
         return;
     }
     require(!s.pse && !s.qPadding && !s.kvPadding && !s.prefix && s.storage != Storage::List, family(s),
@@ -112,15 +122,17 @@ void checkFeatures(const Scene &s) {
 void checkPerTensor(const Scene &s) {
     const Params &p = s.p;
     require(p.queryQuantMode == 0 && p.keyAntiquantMode == 0 && p.valueAntiquantMode == 0, "queryQuantMode is ",
-            p.queryQuantMode, ", keyAntiquantMode ", p.keyAntiquantMode, ", valueAntiquantMode ",
-            p.valueAntiquantMode, "; allowed: 0, 0, 0; 3, 0, 0 with rope; 6, 6, 8; 3, 3, 2");
+            p.queryQuantMode, ", keyAntiquantMode ", p.keyAntiquantMode, ", valueAntiquantMode ", p.valueAntiquantMode,
+            "; allowed: 0, 0, 0; 3, 0, 0 with rope; 6, 6, 8; 3, 3, 2");
     requireGiven(s, {{"quantScale1", &p.quantScale1}, {"deqScale1", &p.deqScale1}, {"deqScale2", &p.deqScale2}});
-    requireNull(s, {{"antiquantScale", &p.antiquantScale}, {"antiquantOffset", &p.antiquantOffset},
-                     {"keyAntiquantScale", &p.keyAntiquantScale}, {"keyAntiquantOffset", &p.keyAntiquantOffset},
-                     {"valueAntiquantScale", &p.valueAntiquantScale},
-                     {"valueAntiquantOffset", &p.valueAntiquantOffset},
-                     {"dequantScaleQuery", &p.dequantScaleQuery},
-                     {"keyRopeAntiquantScale", &p.keyRopeAntiquantScale}});
+    requireNull(s, {{"antiquantScale", &p.antiquantScale},
+                    {"antiquantOffset", &p.antiquantOffset},
+                    {"keyAntiquantScale", &p.keyAntiquantScale},
+                    {"keyAntiquantOffset", &p.keyAntiquantOffset},
+                    {"valueAntiquantScale", &p.valueAntiquantScale},
+                    {"valueAntiquantOffset", &p.valueAntiquantOffset},
+                    {"dequantScaleQuery", &p.dequantScaleQuery},
+                    {"keyRopeAntiquantScale", &p.keyRopeAntiquantScale}});
     requireOneElement(s, "quantScale1", p.quantScale1);
     requireOneElement(s, "deqScale1", p.deqScale1);
     requireOneElement(s, "deqScale2", p.deqScale2);
@@ -135,12 +147,16 @@ void checkPerTensor(const Scene &s) {
 void checkScales(const Scene &s) {
     const Params &p = s.p;
     aclDataType wanted = s.fullQuant == FullQuant::Mxfp8 ? ACL_FLOAT8_E8M0 : ACL_FLOAT;
-    requireGiven(s, {{"dequantScaleQuery", &p.dequantScaleQuery}, {"keyAntiquantScale", &p.keyAntiquantScale},
-                      {"valueAntiquantScale", &p.valueAntiquantScale}});
-    requireNull(s, {{"antiquantScale", &p.antiquantScale}, {"antiquantOffset", &p.antiquantOffset},
-                     {"keyAntiquantOffset", &p.keyAntiquantOffset},
-                     {"valueAntiquantOffset", &p.valueAntiquantOffset}, {"deqScale1", &p.deqScale1},
-                     {"deqScale2", &p.deqScale2}, {"keyRopeAntiquantScale", &p.keyRopeAntiquantScale}});
+    requireGiven(s, {{"dequantScaleQuery", &p.dequantScaleQuery},
+                     {"keyAntiquantScale", &p.keyAntiquantScale},
+                     {"valueAntiquantScale", &p.valueAntiquantScale}});
+    requireNull(s, {{"antiquantScale", &p.antiquantScale},
+                    {"antiquantOffset", &p.antiquantOffset},
+                    {"keyAntiquantOffset", &p.keyAntiquantOffset},
+                    {"valueAntiquantOffset", &p.valueAntiquantOffset},
+                    {"deqScale1", &p.deqScale1},
+                    {"deqScale2", &p.deqScale2},
+                    {"keyRopeAntiquantScale", &p.keyRopeAntiquantScale}});
     requireDtype(s, "dequantScaleQuery", *p.dequantScaleQuery, wanted);
     requireDtype(s, "keyAntiquantScale", *p.keyAntiquantScale, wanted);
     requireDtype(s, "valueAntiquantScale", *p.valueAntiquantScale, wanted);
@@ -177,7 +193,7 @@ void checkMxPagedScales(const Scene &s) {
     } else {
         requireShape("keyAntiquantScale", *s.p.keyAntiquantScale, {bn, n, blocksOf(bs, 16), d, 16, 2});
         requireShape("valueAntiquantScale", *s.p.valueAntiquantScale,
-                      {bn, n, blocksOf(s.dv, 16), blocksOf(bs, 64), 16, 2});
+                     {bn, n, blocksOf(s.dv, 16), blocksOf(bs, 64), 16, 2});
     }
 }
 
@@ -192,8 +208,8 @@ int64_t valueScaleRows(const Scene &s) {
 }
 
 void requireStrides(const char *name, const Tensor &t, int axesFree) {
-    require(firstStridedAxis(t) < axesFree, name, " has shape ", t.shape, " with strides ", t.strides,
-            "; at most its ", axesFree, " leading axes may be strided");
+    require(firstStridedAxis(t) < axesFree, name, " has shape ", t.shape, " with strides ", t.strides, "; at most its ",
+            axesFree, " leading axes may be strided");
 }
 
 void checkMxScales(const Scene &s) {
@@ -212,7 +228,7 @@ void checkMxScales(const Scene &s) {
     requireShape("keyAntiquantScale", *p.keyAntiquantScale, {key[0], s.n2, d, 2});
     if (s.lengthsUnknown) return;
     requireShape("valueAntiquantScale", *p.valueAntiquantScale,
-                  {valueScaleRows(s), s.n2, p.value->front().shape[2], 2});
+                 {valueScaleRows(s), s.n2, p.value->front().shape[2], 2});
 }
 
 void checkFp8Scales(const Scene &s) {

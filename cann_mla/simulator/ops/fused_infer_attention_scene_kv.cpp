@@ -23,12 +23,12 @@ void checkListEntry(const Scene &s, size_t i, const ListAxes &axes) {
         require(axis(key, axes.heads) == s.n2 && axis(value, axes.heads) == s.n2, "key[", i, "] has shape ", key,
                 " and value[", i, "] ", value, "; N must be ", s.n2);
     }
-    require(axis(key, axes.dim) == axis(firstKey, axes.dim), "key[", i, "] has shape ", key, " and key[0] ",
-            firstKey, "; axis ", axes.dim, " must be equal");
-    require(axis(value, axes.dim) == axis(firstValue, axes.dim), "value[", i, "] has shape ", value,
-            " and value[0] ", firstValue, "; axis ", axes.dim, " must be equal");
-    require(axis(key, axes.seq) == axis(value, axes.seq), "key[", i, "] has shape ", key, " and value[", i, "] ",
-            value, "; S must be equal");
+    require(axis(key, axes.dim) == axis(firstKey, axes.dim), "key[", i, "] has shape ", key, " and key[0] ", firstKey,
+            "; axis ", axes.dim, " must be equal");
+    require(axis(value, axes.dim) == axis(firstValue, axes.dim), "value[", i, "] has shape ", value, " and value[0] ",
+            firstValue, "; axis ", axes.dim, " must be equal");
+    require(axis(key, axes.seq) == axis(value, axes.seq), "key[", i, "] has shape ", key, " and value[", i, "] ", value,
+            "; S must be equal");
     if (s.p.keyRope) {
         const Shape &rope = s.p.keyRope->shape;
         require(axis(key, axes.seq) == axis(rope, axes.seq), "key[", i, "] has shape ", key, " and keyRope ", rope,
@@ -47,8 +47,9 @@ bool listIsEmpty(const Scene &s) {
 void requireDense(const char *name, const Tensor &t, int axesFree) {
     require(firstStridedAxis(t) < axesFree, name, " has shape ", t.shape, " with strides ", t.strides,
             "; on Ascend950 it is read where it lies, and ",
-            axesFree == 0 ? "must be dense" : axesFree == 1 ? "only axis 0 may be strided"
-                                                              : "only axes 0 and 1 may be strided");
+            axesFree == 0   ? "must be dense"
+            : axesFree == 1 ? "only axis 0 may be strided"
+                            : "only axes 0 and 1 may be strided");
 }
 
 }  // namespace

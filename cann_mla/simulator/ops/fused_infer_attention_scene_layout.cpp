@@ -22,14 +22,13 @@ void checkDtypes(const Scene &s) {
 }
 
 void checkFormat(const char *name, aclFormat format) {
-    require(oneOf(format, {ACL_FORMAT_ND, ACL_FORMAT_NCHW, ACL_FORMAT_NHWC, ACL_FORMAT_NCDHW}), name,
-            " has format ", format, "; allowed: ND, NCHW, NHWC, NCDHW");
+    require(oneOf(format, {ACL_FORMAT_ND, ACL_FORMAT_NCHW, ACL_FORMAT_NHWC, ACL_FORMAT_NCDHW}), name, " has format ",
+            format, "; allowed: ND, NCHW, NHWC, NCDHW");
 }
 
 void checkHeads(const Scene &s) {
     if (s.mla != Mla::Split512) return;
-    require(powerOfTwoTo128(s.n1), "numHeads is ", s.n1,
-            "; with rope and D 512 allowed: 1, 2, 4, 8, 16, 32, 64, 128");
+    require(powerOfTwoTo128(s.n1), "numHeads is ", s.n1, "; with rope and D 512 allowed: 1, 2, 4, 8, 16, 32, 64, 128");
     require(s.n2 == 1, "numKeyValueHeads is ", s.n2, "; with rope and D 512 allowed: 1");
 }
 
@@ -47,8 +46,8 @@ void checkPlainHeadDim(const Scene &s) {
 }
 
 void checkLayout(const Scene &s) {
-    bool prefill = oneOf(s.layout, {"BSH", "BSND", "BNSD", "TND", "NTD", "NTD_TND", "BSH_BNSD", "BSND_BNSD",
-                                     "BNSD_BSND"});
+    bool prefill =
+        oneOf(s.layout, {"BSH", "BSND", "BNSD", "TND", "NTD", "NTD_TND", "BSH_BNSD", "BSND_BNSD", "BNSD_BSND"});
     if (s.mla == Mla::Split512) {
         require(oneOf(s.layout, {"BSH", "BSND", "BNSD", "TND", "BNSD_NBSD", "BSND_NBSD", "BSH_NBSD", "TND_NTD"}),
                 "inputLayout is ", s.layout,

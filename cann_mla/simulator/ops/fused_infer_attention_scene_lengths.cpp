@@ -9,8 +9,7 @@ namespace {
 
 // Token layouts: one cumulative end a batch. Under paging the kv entries are plain lengths.
 void checkEnds(const Scene &s, const char *name, const IntArray &array, bool cumulative) {
-    require(array.count == s.b, name, " has ", array.count, " entries; layout ", s.layout, " needs one a batch, ",
-            s.b);
+    require(array.count == s.b, name, " has ", array.count, " entries; layout ", s.layout, " needs one a batch, ", s.b);
     int64_t previous = 0;
     for (int64_t i = 0; i < array.count; ++i) {
         int64_t value = array.values[i];
@@ -22,8 +21,8 @@ void checkEnds(const Scene &s, const char *name, const IntArray &array, bool cum
 }
 
 void checkPlain(const Scene &s, const char *name, const IntArray &array, int64_t longest) {
-    require(array.count == 1 || array.count >= s.b, name, " has ", array.count,
-            " entries; allowed: 1, or at least B, ", s.b);
+    require(array.count == 1 || array.count >= s.b, name, " has ", array.count, " entries; allowed: 1, or at least B, ",
+            s.b);
     int64_t used = std::min(array.count, s.b);
     for (int64_t i = 0; i < used; ++i) {
         require(array.values[i] >= 0 && array.values[i] <= longest, name, "[", i, "] is ", array.values[i],
@@ -39,8 +38,7 @@ void checkLast(const char *name, const IntArray &array, const char *operand, con
 }
 
 void checkPresence(const Scene &s) {
-    require(!s.tokensFirst(s.qLayout) || s.qLens, "actualSeqLengthsOptional is null; layout ", s.layout,
-            " needs it");
+    require(!s.tokensFirst(s.qLayout) || s.qLens, "actualSeqLengthsOptional is null; layout ", s.layout, " needs it");
     require(!s.tokensFirst(s.kvLayout) || s.kvLens(), "actualSeqLengthsKvOptional is null; layout ", s.layout,
             " needs it");
     require(s.storage != Storage::Paged || s.kvLens(),

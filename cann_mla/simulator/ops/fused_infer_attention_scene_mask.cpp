@@ -10,9 +10,7 @@ namespace {
 bool fullMaskMode(const Scene &s) { return s.sparseMode == 0 || s.sparseMode == 1; }
 
 // Columns that a full mask must have.
-int64_t maskColumns(const Scene &s) {
-    return (s.storage == Storage::Paged ? s.s2 : s.maxActualKv) + s.prefixLen;
-}
+int64_t maskColumns(const Scene &s) { return (s.storage == Storage::Paged ? s.s2 : s.maxActualKv) + s.prefixLen; }
 
 void checkOperand(const Scene &s) {
     if (!s.p.attenMask) return;
@@ -30,8 +28,8 @@ void checkTreeMode(const Scene &s) {
             "sparseMode is 9 (tree mask); it excludes paddings, pseShift, the shared prefix and INT8 attentionOut");
     if (s.lengthsUnknown) return;
     for (size_t i = 0; i < std::min(s.qSizes.size(), s.kvSizes.size()); ++i) {
-        require(s.kvSizes[i] == 0 || s.qSizes[i] <= s.kvSizes[i], "batch ", i, " has ", s.qSizes[i],
-                " query rows and ", s.kvSizes[i], " key rows; sparseMode 9 needs no more query rows than key rows");
+        require(s.kvSizes[i] == 0 || s.qSizes[i] <= s.kvSizes[i], "batch ", i, " has ", s.qSizes[i], " query rows and ",
+                s.kvSizes[i], " key rows; sparseMode 9 needs no more query rows than key rows");
     }
 }
 
@@ -61,8 +59,7 @@ void checkMode(const Scene &s) {
         require(!s.dDiffers || oneOf(s.sparseMode, {0, 2, 3}), "sparseMode is ", s.sparseMode,
                 "; with unequal D of query and value allowed: 0, 2, 3");
     } else if (s.quant == Quant::Anti) {
-        require(s.s1 != 1 || s.sparseMode == 0, "sparseMode is ", s.sparseMode,
-                "; antiquantisation with S 1 allows 0");
+        require(s.s1 != 1 || s.sparseMode == 0, "sparseMode is ", s.sparseMode, "; antiquantisation with S 1 allows 0");
     } else {
         checkFullQuantMode(s);
     }

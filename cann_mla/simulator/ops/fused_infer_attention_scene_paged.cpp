@@ -24,8 +24,8 @@ int64_t longestInBlocks(const Scene &s) {
 }
 
 void requireBlockSize(const Scene &s, const char *scene, int64_t unit, int64_t most) {
-    require(s.blockSize % unit == 0 && s.blockSize >= unit && s.blockSize <= most, "blockSize is ", s.blockSize,
-            "; ", scene, " allows multiples of ", unit, " up to ", most);
+    require(s.blockSize % unit == 0 && s.blockSize >= unit && s.blockSize <= most, "blockSize is ", s.blockSize, "; ",
+            scene, " allows multiples of ", unit, " up to ", most);
 }
 
 void checkBlockSize(const Scene &s) {
@@ -63,8 +63,8 @@ void checkCache(const Scene &s, const char *name, const Shape &cache, int64_t d)
         int64_t inner = nzInner(s, std::string(name) == "keyRope");
         require(cache.size() == 5 && cache[1] == s.n2 && cache[2] == d / inner && cache[3] == s.blockSize &&
                     cache[4] == inner,
-                name, " has shape ", cache, "; an NZ cache must be [blocks, ", s.n2, ", ", d / inner, ", ",
-                s.blockSize, ", ", inner, "]");
+                name, " has shape ", cache, "; an NZ cache must be [blocks, ", s.n2, ", ", d / inner, ", ", s.blockSize,
+                ", ", inner, "]");
     }
 }
 
@@ -74,8 +74,8 @@ void checkCaches(const Scene &s) {
             "; the number of axes must be equal");
     require(key[0] == value[0], "key has shape ", key, " and value ", value, "; the number of blocks must be equal");
     if (s.kvLayout == Layout::BnNBsD) {
-        require(key[1] == value[1] && key[2] == value[2] && key[3] == s.d && value[3] == s.dv, "key has shape ",
-                key, " and value ", value, "; heads and block size must be equal, D ", s.d, " and ", s.dv);
+        require(key[1] == value[1] && key[2] == value[2] && key[3] == s.d && value[3] == s.dv, "key has shape ", key,
+                " and value ", value, "; heads and block size must be equal, D ", s.d, " and ", s.dv);
     }
     if (s.kvLayout == Layout::BnBsH) {
         require(key[1] == value[1] && key[2] == s.d * s.n2 && value[2] == s.dv * s.n2, "key has shape ", key,
@@ -86,12 +86,12 @@ void checkCaches(const Scene &s) {
                 "; heads and block size must be equal");
         require(s.mla == Mla::Combined128 || (key[2] == value[2] && key[4] == value[4]), "key has shape ", key,
                 " and value ", value, "; the two parts of D must be equal");
-        require(s.quant != Quant::None || (key[4] == 16 && value[4] == 16 && key[2] == s.d / 16 &&
-                                           value[2] == s.dv / 16),
-                "key has shape ", key, " and value ", value, "; an NZ cache must be [blocks, N, D / 16, blockSize, 16]");
+        require(
+            s.quant != Quant::None || (key[4] == 16 && value[4] == 16 && key[2] == s.d / 16 && value[2] == s.dv / 16),
+            "key has shape ", key, " and value ", value, "; an NZ cache must be [blocks, N, D / 16, blockSize, 16]");
     }
-    require(s.kvLayout == Layout::NZ || s.mla == Mla::Combined128 || s.d == s.dv, "D of key is ", s.d,
-            " and of value ", s.dv, "; in a paged cache they must be equal, or 192 and 128");
+    require(s.kvLayout == Layout::NZ || s.mla == Mla::Combined128 || s.d == s.dv, "D of key is ", s.d, " and of value ",
+            s.dv, "; in a paged cache they must be equal, or 192 and 128");
     require(!(s.a2() && s.kvLayout == Layout::NZ && s.rope == Rope::None) ||
                 (oneOf(s.d, {64, 128}) && oneOf(s.dv, {64, 128})),
             "D is ", s.d, "; an NZ cache without rope allows 64 and 128");
@@ -106,8 +106,8 @@ void checkTable(const Scene &s) {
     require(table.dtype == ACL_INT32, "blockTableOptional has dtype ", table.dtype, "; allowed: INT32");
     require(elements(table.shape) != 0, "blockTableOptional has shape ", table.shape, "; it must not be empty");
     if (s.lengthsUnknown) return;
-    require(table.shape[0] == s.b && table.shape[1] >= longestInBlocks(s), "blockTableOptional has shape ",
-            table.shape, "; allowed: [", s.b, ", at least ", longestInBlocks(s), "]");
+    require(table.shape[0] == s.b && table.shape[1] >= longestInBlocks(s), "blockTableOptional has shape ", table.shape,
+            "; allowed: [", s.b, ", at least ", longestInBlocks(s), "]");
 }
 
 void checkExcludedFeatures(const Scene &s) {

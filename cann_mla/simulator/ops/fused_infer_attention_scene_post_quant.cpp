@@ -32,10 +32,10 @@ void checkShape(const Scene &s) {
             flat ? "as many elements as heads times D: " : "[heads, D]: ", s.n1, " and ", s.dv);
     if (!s.p.quantOffset2) return;
     const Tensor &offset = *s.p.quantOffset2;
-    require(offset.dtype == s.p.quantScale2->dtype && offset.shape.size() == scale.size() &&
-                elements(offset.shape) == size,
-            "quantOffset2Optional is ", offset.dtype, " ", offset.shape, " and quantScale2Optional ",
-            s.p.quantScale2->dtype, " ", scale, "; dtype, number of axes and size must be equal");
+    require(
+        offset.dtype == s.p.quantScale2->dtype && offset.shape.size() == scale.size() && elements(offset.shape) == size,
+        "quantOffset2Optional is ", offset.dtype, " ", offset.shape, " and quantScale2Optional ",
+        s.p.quantScale2->dtype, " ", scale, "; dtype, number of axes and size must be equal");
 }
 
 int64_t lengthOf(const MaybeArray &array, int64_t batch, int64_t otherwise) {
@@ -58,9 +58,9 @@ void checkNoEmptyRows(const Scene &s) {
             pre += q - kv;
             next += kv - q;
         }
-        require(pre + kv - q >= 0 && next >= 0, "batch ", i, " has ", q, " query rows, ", kv,
-                " key rows, preTokens ", s.preTokens, " and nextTokens ", s.nextTokens, " in sparseMode ",
-                s.sparseMode, "; with quantOffset2Optional every row must attend to something");
+        require(pre + kv - q >= 0 && next >= 0, "batch ", i, " has ", q, " query rows, ", kv, " key rows, preTokens ",
+                s.preTokens, " and nextTokens ", s.nextTokens, " in sparseMode ", s.sparseMode,
+                "; with quantOffset2Optional every row must attend to something");
     }
 }
 

@@ -59,8 +59,8 @@ void checkPagedRope(const Scene &s) {
             "; the number of axes must be equal");
     size_t blockAxis = key.size() == 3 ? 1 : key.size() == 4 ? 2 : 3;
     bool heads = key.size() == 3 ? key[2] / s.d == rope[2] / s.dRope : key[1] == rope[1];
-    require(key[0] == rope[0] && key[blockAxis] == rope[blockAxis] && heads, "keyRope has shape ", rope,
-            " and key ", key, "; blocks, block size and heads must be equal");
+    require(key[0] == rope[0] && key[blockAxis] == rope[blockAxis] && heads, "keyRope has shape ", rope, " and key ",
+            key, "; blocks, block size and heads must be equal");
 }
 
 void checkListRope(const Scene &s) {
@@ -94,9 +94,9 @@ void checkRope(const Scene &s) {
     if (s.storage == Storage::List) checkListRope(s);
     if (s.fullQuant == FullQuant::Mxfp8) {
         int axesFree = s.storage == Storage::Paged ? 2 : 0;
-        require(firstStridedAxis(*s.p.keyRope) < axesFree, "keyRope has shape ", s.p.keyRope->shape,
-                " with strides ", s.p.keyRope->strides, "; MXFP8 reads it where it lies, and allows strides on ",
-                axesFree, " leading axes");
+        require(firstStridedAxis(*s.p.keyRope) < axesFree, "keyRope has shape ", s.p.keyRope->shape, " with strides ",
+                s.p.keyRope->strides, "; MXFP8 reads it where it lies, and allows strides on ", axesFree,
+                " leading axes");
     }
 }
 

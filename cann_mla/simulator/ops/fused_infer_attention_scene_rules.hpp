@@ -6,15 +6,15 @@
 
 namespace sim::fia {
 
-void checkHeadsAndLayout(const Scene &s);   // dtypes, formats, numHeads, inputLayout, innerPrecise
-void checkShapes(const Scene &s);             // query, key, value, attentionOut against one another
+void checkHeadsAndLayout(const Scene &s);  // dtypes, formats, numHeads, inputLayout, innerPrecise
+void checkShapes(const Scene &s);          // query, key, value, attentionOut against one another
 void checkTensorList(const Scene &s);
-void checkStrides(const Scene &s);            // 950: key and value are read where they lie
-void checkLengths(const Scene &s);            // actualSeqLengths, actualSeqLengthsKv
-void checkMask(const Scene &s);               // attenMask, sparseMode, tokens
-void checkPaged(const Scene &s);              // blockTable, blockSize, caches
-void checkPostQuant(const Scene &s);         // quantScale2, quantOffset2
-void checkRope(const Scene &s);               // queryRope, keyRope
+void checkStrides(const Scene &s);    // 950: key and value are read where they lie
+void checkLengths(const Scene &s);    // actualSeqLengths, actualSeqLengthsKv
+void checkMask(const Scene &s);       // attenMask, sparseMode, tokens
+void checkPaged(const Scene &s);      // blockTable, blockSize, caches
+void checkPostQuant(const Scene &s);  // quantScale2, quantOffset2
+void checkRope(const Scene &s);       // queryRope, keyRope
 void checkPse(const Scene &s);
 void checkPadding(const Scene &s);
 void checkPrefix(const Scene &s);

@@ -75,8 +75,7 @@ void checkQueryHeads(const Scene &s) {
     if (s.qLayout == Layout::BNSD || s.qLayout == Layout::TND) heads = query[1];
     if (s.qLayout == Layout::BSND) heads = query[2];
     if (s.qLayout == Layout::NTD) heads = query[0];
-    require(heads == s.n1, "query has shape ", query, " in layout ", s.layout, "; its axis N must be numHeads, ",
-            s.n1);
+    require(heads == s.n1, "query has shape ", query, " in layout ", s.layout, "; its axis N must be numHeads, ", s.n1);
 }
 
 void checkKeyEntry(const Scene &s, const Shape &key) {
@@ -84,8 +83,8 @@ void checkKeyEntry(const Scene &s, const Shape &key) {
     if (s.kvLayout == Layout::BNSD || s.kvLayout == Layout::TND) heads = axis(key, 1);
     if (s.kvLayout == Layout::BSND) heads = axis(key, 2);
     if (s.kvLayout == Layout::NTD) heads = axis(key, 0);
-    require(heads == s.n2, "key has shape ", key, " in layout ", s.layout,
-            "; its axis N must be numKeyValueHeads, ", s.n2);
+    require(heads == s.n2, "key has shape ", key, " in layout ", s.layout, "; its axis N must be numKeyValueHeads, ",
+            s.n2);
     bool flat = s.kvLayout == Layout::BSH;
     require(!flat || axis(key, 2) % s.n2 == 0, "key has H ", axis(key, 2), "; it must be a multiple of ", s.n2);
     int64_t d = flat ? axis(key, 2) / s.n2 : key.back();
@@ -99,15 +98,14 @@ void checkShapes(const Scene &s) {
     checkLimits(s);
     checkOutput(s);
     checkQueryHeads(s);
-    require(!(s.p.ascend950 && s.storage == Storage::Paged && s.dDiffers), "D of query is ", s.d,
-            " and D of value ", s.dv, "; with blockTableOptional they must be equal, or 192 and 128");
+    require(!(s.p.ascend950 && s.storage == Storage::Paged && s.dDiffers), "D of query is ", s.d, " and D of value ",
+            s.dv, "; with blockTableOptional they must be equal, or 192 and 128");
     if (s.storage == Storage::Paged) return;
     for (const Tensor &entry : *s.p.key) checkKeyEntry(s, entry.shape);
     if (s.storage == Storage::List) return;
     checkValueAgainstKey(s);
     checkValueDimOfOutput(s);
-    require(s.tokensFirst(s.qLayout) || key[0] == s.b, "key has shape ", key, "; its B must be that of query, ",
-            s.b);
+    require(s.tokensFirst(s.qLayout) || key[0] == s.b, "key has shape ", key, "; its B must be that of query, ", s.b);
 }
 
 }  // namespace sim::fia

@@ -51,7 +51,8 @@ void scaleQueryGroups(const Plan &plan, const Operands &o, int64_t head, int64_t
     constexpr int64_t group = 32;
     int64_t groups = (plan.d + 63) / 64 * 2;
     int64_t kvHead = head / plan.group, inGroup = head % plan.group;
-    int64_t index = o.groupedByKeyHead ? (kvHead * plan.rows + token) * plan.group + inGroup : token * plan.heads + head;
+    int64_t index =
+        o.groupedByKeyHead ? (kvHead * plan.rows + token) * plan.group + inGroup : token * plan.heads + head;
     const auto *codes = static_cast<const uint8_t *>(o.queryGroups) + index * groups;
     for (int64_t i = 0; i < plan.d; ++i) row[i] *= numeric::e8m0ToFloat(codes[i / group]);
 }
@@ -73,7 +74,8 @@ void Scores::addPse(float *row, int64_t head, int64_t queryRow, int64_t column, 
     const Batch &batch = o_.batches[size(tile_.batch)];
     int64_t r = o_.pseRows > 1 ? queryRow + (plan_.tokens ? 0 : batch.queryStart) : 0;
     int64_t c = column + (plan_.tokens ? 0 : batch.keyStart);
-    if (r >= o_.pseRows || c + n > o_.pseColumns) throw KernelFault(deviceFault, "pseShift has too few rows or columns");
+    if (r >= o_.pseRows || c + n > o_.pseColumns)
+        throw KernelFault(deviceFault, "pseShift has too few rows or columns");
     int64_t offset = tile_.batch * o_.pseBatch + head * o_.pseHead + r * o_.pseRow + c;
     constexpr int64_t piece = 256;
     float shift[piece];
@@ -96,7 +98,8 @@ void Scores::maskUser(float *row, int64_t queryRow, int64_t column, int64_t n) c
     const Batch &batch = o_.batches[size(tile_.batch)];
     int64_t r = o_.maskRows > 1 ? queryRow + (plan_.tokens ? 0 : batch.queryStart) : 0;
     int64_t c = column + (plan_.tokens ? 0 : batch.keyStart);
-    if (r >= o_.maskRows || c + n > o_.maskColumns) throw KernelFault(deviceFault, "attenMask has too few rows or columns");
+    if (r >= o_.maskRows || c + n > o_.maskColumns)
+        throw KernelFault(deviceFault, "attenMask has too few rows or columns");
     const uint8_t *mask = o_.mask + tile_.batch * o_.maskBatch + r * o_.maskRow + c;
     for (int64_t i = 0; i < n; ++i) row[i] = mask[i] ? masked_ : row[i];
 }
@@ -115,9 +118,12 @@ void Scores::maskTree(float *row, int64_t queryRow, int64_t column, int64_t n) c
 // What stands in a row of the scores are exact products; afterwards they are numerators, rounded as the kernel does.
 void Scores::quantise(float *row, int64_t n, float blockMaximum) const {
     switch (plan_.numerator) {
-        case Numerator::Float16: return roundToFp16(row, size(n));
-        case Numerator::BFloat16: return numeric::roundToBf16(row, size(n));
-        case Numerator::Fp8: return roundToE4m3(row, size(n));
+        case Numerator::Float16:
+            return roundToFp16(row, size(n));
+        case Numerator::BFloat16:
+            return numeric::roundToBf16(row, size(n));
+        case Numerator::Fp8:
+            return roundToE4m3(row, size(n));
         case Numerator::Int8:
             roundToFp16(row, size(n));
             scale(row, size(n), o_.numeratorScale);

@@ -40,7 +40,7 @@ class Scores {
     const Tile &tile_;
     Window window_;
     float masked_;
-    float shift_;         // ln pScale: the numerators go up to pScale
+    float shift_;  // ln pScale: the numerators go up to pScale
 };
 
 }  // namespace sim::fia

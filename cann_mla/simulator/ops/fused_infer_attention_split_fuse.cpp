@@ -1,4 +1,5 @@
-// TND without rope and with D up to 256: few rules, and pseShift, padding, prefix and quantisation operands are ignored.
+// TND without rope and with D up to 256: few rules, and pseShift, padding, prefix and quantisation operands are
+// ignored.
 #include <algorithm>
 
 #include "ops/fused_infer_attention_routes.hpp"
@@ -19,8 +20,8 @@ void checkRanks(const Params &p) {
         return;
     }
     if (!oneOf<size_t>(k, {3, 5}) && !oneOf<size_t>(v, {3, 5})) return;
-    require(k == v, "the key cache has shape ", p.key->front().shape, " and the value cache ",
-            p.value->front().shape, "; the number of axes must be equal");
+    require(k == v, "the key cache has shape ", p.key->front().shape, " and the value cache ", p.value->front().shape,
+            "; the number of axes must be equal");
     if (k != 5) return;
     int32_t blockSize = low32(p.blockSize);
     for (const Tensor *t : {&p.key->front(), &p.value->front()}) {
@@ -58,7 +59,8 @@ void checkMask(const Params &p) {
     int32_t sparse = low32(p.sparseMode);
     require(oneOf(sparse, {0, 3, 4}), "sparseMode is ", sparse, "; allowed: 0, 3, 4");
     if (!p.attenMask) {
-        require(sparse == 0, "sparseMode is ", sparse, " and attenMaskOptional is null; it needs a mask of [2048, 2048]");
+        require(sparse == 0, "sparseMode is ", sparse,
+                " and attenMaskOptional is null; it needs a mask of [2048, 2048]");
         return;
     }
     require(sparse != 0, "attenMaskOptional is given with sparseMode 0; layout TND takes a mask in modes 3 and 4");
@@ -87,8 +89,8 @@ void checkHeadDim(const Params &p) {
             valueDim = value[2] * 16;
             cacheBlock = key[3];
         }
-        require(p.blockSize == cacheBlock && p.blockSize % 16 == 0 && p.blockSize <= 512, "blockSize is ",
-                p.blockSize, "; it must be that of the cache, ", cacheBlock, ", a multiple of 16 and at most 512");
+        require(p.blockSize == cacheBlock && p.blockSize % 16 == 0 && p.blockSize <= 512, "blockSize is ", p.blockSize,
+                "; it must be that of the cache, ", cacheBlock, ", a multiple of 16 and at most 512");
     }
     require(d == keyDim && d == valueDim && d <= 256, "D of query, key and value are ", d, ", ", keyDim, " and ",
             valueDim, "; they must be equal and at most 256");

@@ -8,9 +8,7 @@ namespace {
 
 constexpr uint64_t systemWorkspace = 16 * 1024 * 1024;
 
-std::optional<std::string> text(const char *value) {
-    return value ? std::optional<std::string>(value) : std::nullopt;
-}
+std::optional<std::string> text(const char *value) { return value ? std::optional<std::string>(value) : std::nullopt; }
 
 int32_t judge(PhaseOne &call, const Params &p) {
     if (auto refusal = check(p, call.executorIsNull(), call.workspaceSizeIsNull())) return call.reject(*refusal);
@@ -22,16 +20,16 @@ int32_t judge(PhaseOne &call, const Params &p) {
 
 }  // namespace sim::ring
 
-#define RING_TENSORS                                                                                                  \
+#define RING_TENSORS                                                                                                   \
     const aclTensor *prevAttnOut, const aclTensor *prevSoftmaxMax, const aclTensor *prevSoftmaxSum,                    \
         const aclTensor *curAttnOut, const aclTensor *curSoftmaxMax, const aclTensor *curSoftmaxSum,                   \
         const aclTensor *actualSeqQlenOptional
-#define RING_OUTPUTS                                                                                                  \
+#define RING_OUTPUTS                                                                                                   \
     const aclTensor *attnOutOut, const aclTensor *softmaxMaxOut, const aclTensor *softmaxSumOut,                       \
         uint64_t *workspaceSize, aclOpExecutor **executor
 
 // Braces keep the order: operands are registered as the prototype names them.
-#define RING_PARAMS(softmaxLayout)                                                                                    \
+#define RING_PARAMS(softmaxLayout)                                                                                     \
     sim::ring::Params {                                                                                                \
         sim::product() == sim::Product::A950, call.input("prevAttnOut", prevAttnOut),                                  \
             call.input("prevSoftmaxMax", prevSoftmaxMax), call.input("prevSoftmaxSum", prevSoftmaxSum),                \

@@ -29,19 +29,20 @@ void require(bool holds, int32_t status, const std::string &text) {
 
 void requireAlike(int32_t status, const Named &found, const Named &wanted) {
     require(found.second->shape == wanted.second->shape, status,
-            std::string(found.first) + " has shape " + print(found.second->shape) + "; that of " + wanted.first + " is " +
-                print(wanted.second->shape) + ", and they must be equal");
+            std::string(found.first) + " has shape " + print(found.second->shape) + "; that of " + wanted.first +
+                " is " + print(wanted.second->shape) + ", and they must be equal");
 }
 
 std::vector<Named> inputs(const Params &p) {
-    return {{"prevAttnOut", p.prevAttnOut},     {"prevSoftmaxMax", p.prevSoftmaxMax},
-            {"prevSoftmaxSum", p.prevSoftmaxSum}, {"curAttnOut", p.curAttnOut},
-            {"curSoftmaxMax", p.curSoftmaxMax}, {"curSoftmaxSum", p.curSoftmaxSum}};
+    return {{"prevAttnOut", p.prevAttnOut}, {"prevSoftmaxMax", p.prevSoftmaxMax}, {"prevSoftmaxSum", p.prevSoftmaxSum},
+            {"curAttnOut", p.curAttnOut},   {"curSoftmaxMax", p.curSoftmaxMax},   {"curSoftmaxSum", p.curSoftmaxSum}};
 }
 
 std::vector<Named> softmaxInputs(const Params &p) {
-    return {{"prevSoftmaxMax", p.prevSoftmaxMax}, {"prevSoftmaxSum", p.prevSoftmaxSum},
-            {"curSoftmaxMax", p.curSoftmaxMax}, {"curSoftmaxSum", p.curSoftmaxSum}};
+    return {{"prevSoftmaxMax", p.prevSoftmaxMax},
+            {"prevSoftmaxSum", p.prevSoftmaxSum},
+            {"curSoftmaxMax", p.curSoftmaxMax},
+            {"curSoftmaxSum", p.curSoftmaxSum}};
 }
 
 std::vector<Named> outputs(const Params &p) {
@@ -52,7 +53,8 @@ std::vector<Named> outputs(const Params &p) {
 
 void checkNulls(const Params &p, bool executorIsNull, bool workspaceSizeIsNull) {
     for (const auto &list : {inputs(p), outputs(p)}) {
-        for (const auto &[name, desc] : list) require(desc, paramNullptr, std::string(name) + " is null; it is required");
+        for (const auto &[name, desc] : list)
+            require(desc, paramNullptr, std::string(name) + " is null; it is required");
     }
     require(!executorIsNull, paramNullptr, "executor is null; it is required");
     require(!workspaceSizeIsNull, paramNullptr, "workspaceSize is null; it is required");
@@ -69,8 +71,9 @@ void checkDtypes(const Params &p) {
     std::vector<Named> softmax = softmaxInputs(p);
     softmax.insert(softmax.end(), {{"softmaxMaxOut", p.softmaxMax}, {"softmaxSumOut", p.softmaxSum}});
     bool any = std::any_of(softmax.begin(), softmax.end(), [](const Named &t) { return t.second->dtype == ACL_FLOAT; });
-    require(any, paramInvalid, std::string("prevSoftmaxMax has dtype ") + dtypeName(p.prevSoftmaxMax->dtype) +
-                                   "; the softmax operands must be FLOAT");
+    require(any, paramInvalid,
+            std::string("prevSoftmaxMax has dtype ") + dtypeName(p.prevSoftmaxMax->dtype) +
+                "; the softmax operands must be FLOAT");
 }
 
 void checkAxes(const Params &p) {
@@ -91,8 +94,9 @@ void checkAxes(const Params &p) {
     }
     if (layout == "SBH") return;
     const auto &attn = p.prevAttnOut->shape;
-    require(attn.size() >= 3 && attn[1] <= mostHeads && attn[2] <= largestHeadDim, paramInvalid,
-            "prevAttnOut has shape " + print(attn) + "; layout TND wants [T, N, D] with N at most 256 and D at most 768");
+    require(
+        attn.size() >= 3 && attn[1] <= mostHeads && attn[2] <= largestHeadDim, paramInvalid,
+        "prevAttnOut has shape " + print(attn) + "; layout TND wants [T, N, D] with N at most 256 and D at most 768");
     require(p.actualSeqQlen, paramNullptr,
             "actualSeqQlenOptional is null; layout TND needs it (real CANN crashes here)");
 }
@@ -113,8 +117,8 @@ void checkOutputs(const Params &p) {
     requireAlike(paramNullptr, {"softmaxMaxOut", p.softmaxMax}, {"prevSoftmaxMax", p.prevSoftmaxMax});
     requireAlike(paramNullptr, {"softmaxSumOut", p.softmaxSum}, {"prevSoftmaxSum", p.prevSoftmaxSum});
     for (const Named &out : {Named{"softmaxMaxOut", p.softmaxMax}, Named{"softmaxSumOut", p.softmaxSum}}) {
-        require(out.second->dtype == ACL_FLOAT, paramNullptr, std::string(out.first) + " has dtype " +
-                                                                  dtypeName(out.second->dtype) + "; allowed: FLOAT");
+        require(out.second->dtype == ACL_FLOAT, paramNullptr,
+                std::string(out.first) + " has dtype " + dtypeName(out.second->dtype) + "; allowed: FLOAT");
     }
 }
 
@@ -152,21 +156,22 @@ void checkTndOnA2(const Params &p) {
     int64_t d = p.prevAttnOut->shape[2];
     require(d % headDimStep == 0, tilingFailed,
             "D of prevAttnOut is " + std::to_string(d) + "; layout TND wants a multiple of 64");
-    require(p.actualSeqQlen->dtype == ACL_INT64, tilingFailed, std::string("actualSeqQlenOptional has dtype ") +
-                                                                   dtypeName(p.actualSeqQlen->dtype) +
-                                                                   "; allowed: INT64");
+    require(p.actualSeqQlen->dtype == ACL_INT64, tilingFailed,
+            std::string("actualSeqQlenOptional has dtype ") + dtypeName(p.actualSeqQlen->dtype) + "; allowed: INT64");
 }
 
 void checkTndOn950(const Params &p) {
     const auto &prev = p.prevAttnOut->shape, &cur = p.curAttnOut->shape, &softmax = p.prevSoftmaxMax->shape;
     bool fits = prev.size() == 3 && cur.size() == 3 && prev[0] == softmax[0] && prev[1] == softmax[1] &&
                 cur[0] == softmax[0] && cur[1] == softmax[1];
-    require(fits, tilingFailed, "prevAttnOut has shape " + print(prev) + ", curAttnOut " + print(cur) +
-                                    " and prevSoftmaxMax " + print(softmax) + "; T and N must be equal");
+    require(fits, tilingFailed,
+            "prevAttnOut has shape " + print(prev) + ", curAttnOut " + print(cur) + " and prevSoftmaxMax " +
+                print(softmax) + "; T and N must be equal");
     for (const Named &t : softmaxInputs(p)) requireAlike(tilingFailed, t, {"prevSoftmaxMax", p.prevSoftmaxMax});
     int64_t count = p.actualSeqQlen->shape.empty() ? 0 : p.actualSeqQlen->shape[0];
-    require(count >= 2, tilingFailed, "actualSeqQlenOptional has shape " + print(p.actualSeqQlen->shape) +
-                                          "; at least two values, 0 and T, are needed");
+    require(count >= 2, tilingFailed,
+            "actualSeqQlenOptional has shape " + print(p.actualSeqQlen->shape) +
+                "; at least two values, 0 and T, are needed");
 }
 
 void checkTiling(const Params &p) {

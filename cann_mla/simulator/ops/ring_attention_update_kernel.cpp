@@ -11,8 +11,8 @@ namespace sim::ring {
 
 namespace {
 
-constexpr int64_t copies = 8;             // softmax values stand eightfold on the last axis
-constexpr int32_t deviceFault = 507015;   // what the device reports for a read outside a tensor
+constexpr int64_t copies = 8;            // softmax values stand eightfold on the last axis
+constexpr int32_t deviceFault = 507015;  // what the device reports for a read outside a tensor
 
 struct Operands {
     const void *prevAttn, *curAttn;
@@ -92,7 +92,8 @@ void mergeTnd(const Operands &o, const std::vector<int64_t> &attn) {
 void mergePackedTnd(const Operands &o, const std::vector<int64_t> &attn, const std::vector<int64_t> &ends) {
     int64_t n = attn[1], d = attn[2];
     for (size_t batch = 0; batch + 1 < ends.size(); ++batch) {
-        int64_t begin = std::clamp<int64_t>(ends[batch], 0, attn[0]), end = std::clamp<int64_t>(ends[batch + 1], 0, attn[0]);
+        int64_t begin = std::clamp<int64_t>(ends[batch], 0, attn[0]),
+                end = std::clamp<int64_t>(ends[batch + 1], 0, attn[0]);
         if (end <= begin) continue;
         int64_t length = end - begin;
         numeric::parallelFor(static_cast<size_t>(length), [&](size_t s) {
