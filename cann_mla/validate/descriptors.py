@@ -78,7 +78,7 @@ class Descriptors:
             The value is nothing that the parameter can take.
         """
         if c_type == "aclDataType":
-            return dtype(value).code
+            return value if isinstance(value, int) else dtype(value).code  # any number: CANN judges it
         if c_type[-1] != "*":
             return value
         if value is None:

@@ -140,6 +140,18 @@ def test_the_product_is_the_cases(tmp_path):
     assert [line["verdict"] for line in sim(tmp_path, cases)[1]] == ["pass"] * 3
 
 
+def test_a_dtype_attribute_may_be_any_number(tmp_path):
+    """A type given by name or as a number; a number that is no type goes to CANN, which refuses it."""
+    tensors = {name: {"shape": [4], "dtype": "FP16"} for name in ("self", "out")}
+    base = {"op": "aclnnCast", "soc": "Ascend910B", "tensors": tensors}
+    cases = [
+        {**base, "id": "name", "attrs": {"dtype": "FP16"}, "expect": {"status": 0}},
+        {**base, "id": "code", "attrs": {"dtype": 1}, "expect": {"status": 0}},
+        {**base, "id": "none", "attrs": {"dtype": 99}, "expect": {"status": "reject"}},
+    ]
+    assert [line["verdict"] for line in sim(tmp_path, cases)[1]] == ["pass"] * 3
+
+
 def test_numbers_through_the_simulator(tmp_path, capsys):
     status, (line,) = verify(tmp_path, [prolog(workspace=WORKSPACE)], "--via", "sim")
     assert (status, line["verdict"], line["golden"]) == (0, "pass", "reference/device")
