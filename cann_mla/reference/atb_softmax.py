@@ -67,6 +67,11 @@ class Scores:
         """Numerators as the second product takes them; in place."""
         return numerators
 
+    def product(self, numerators: Floats, below: Floats, values: Floats) -> Floats:
+        """Second product of a stripe; `below` is its row maxima minus the running ones."""
+        product: Floats = self.weights(numerators) @ values
+        return product
+
 
 class SingleScores(Scores):
     """Scores in float32, numerators rounded to the type of the operands."""
@@ -145,14 +150,13 @@ class StripedSoftmax:
             Used up.
         values : ndarray, shape (heads, columns, value width)
         """
-        maximum = logits.max(axis=-1, keepdims=True)
-        if self._maximum is not None:
-            np.maximum(maximum, self._maximum, out=maximum)
+        highest = logits.max(axis=-1, keepdims=True)
+        maximum = highest if self._maximum is None else np.maximum(highest, self._maximum)
         numerators = self._scores.difference(logits, maximum)
         np.exp(numerators, out=numerators)
         # A product with ones sums a row as fast as the matrix unit would.
         total = numerators @ np.ones((numerators.shape[-1], 1), numerators.dtype)
-        product = self._scores.weights(numerators) @ values
+        product = self._scores.product(numerators, highest - maximum, values)
         if self._maximum is None:
             self._total, self._output = total, product
         else:

@@ -52,7 +52,13 @@ FAMILIES: dict[str, str] = {
     "aclnnNpuFormatCast": "cann_mla.reference.primitives_cast:evaluate",
     "aclnnKvRmsNormRopeCache": "cann_mla.reference.primitives_cache:evaluate",
     "aclnnScatterPaKvCache": "cann_mla.reference.primitives_cache:evaluate",
+    "AtbFusedAddTopkDiv": "cann_mla.reference.atb_fused_add_topk_div:evaluate",
+    "AtbMLA": "cann_mla.reference.atb_mla:evaluate",
+    "AtbMLAPreFill": "cann_mla.reference.atb_mla_prefill:evaluate",
+    "AtbMLAPreprocess": "cann_mla.reference.atb_mla_preprocess:evaluate",
+    "AtbPagedCacheLoad": "cann_mla.reference.atb_paged_cache_load:evaluate",
     "AtbRingMLA": "cann_mla.reference.ring_mla:evaluate",
+    "AtbSelfAttentionPrefixEncoder": "cann_mla.reference.atb_self_attention_prefix_encoder:evaluate",
 }
 
 

@@ -18,25 +18,20 @@ Source: ATB's kernels of ring_mla, for the blocks, the template and the points o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cann_mla.dtypes import Array
+from cann_mla.reference.atb_attention import Mask, NoMask, Operands, SlidingTemplate, attend_sequence
 from cann_mla.reference.atb_lengths import Sequence, pair_lengths, sequences
-from cann_mla.reference.atb_softmax import STRIPE, Scores, attend, scores_for
+from cann_mla.reference.atb_softmax import Scores, scores_for
 from cann_mla.reference.attention_numbers import Floats, widen
 from cann_mla.reference.evaluate import Requested
 from cann_mla.reference.settings import check_settings
 
 NO_MASK, MASK_TYPE_TRIU = 0, 1
 CALC_TYPE_DEFAULT, CALC_TYPE_FIRST_RING = 0, 1
-BLOCK = 128
-
-_BF16_MASK_FACTOR = -3e38
-_TILE_ELEMENTS = 1 << 18
-_KEPT_BYTES = 64 << 20
 
 
 class RingMlaResult(NamedTuple):
@@ -44,19 +39,6 @@ class RingMlaResult(NamedTuple):
 
     output: Array
     softmax_lse: Array
-
-
-class Operands(NamedTuple):
-    """Packed operands of an attention with split queries and keys, token first: (T, heads, width)."""
-
-    queries: tuple[Array, ...]
-    keys: tuple[Array, ...]
-    value: Array
-
-    @property
-    def group(self) -> int:
-        """Query heads that share a key head."""
-        return int(self.queries[0].shape[1] // self.keys[0].shape[1])
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore")
@@ -125,16 +107,14 @@ def ring_mla(
     elif prev_out is None or prev_lse is None:
         raise ValueError("calcType 0 merges and needs prevOut and prevLse; calcType 1 starts without them")
     scores = scores_for(query_split1.dtype, qk_scale, precision, half=True)
-    template = None
-    if mask_type == MASK_TYPE_TRIU:
-        template = mask_template(mask, placed, scores)
+    rule: Mask = SlidingTemplate(mask, placed, scores.work) if mask_type == MASK_TYPE_TRIU else NoMask()
     result = _buffers(
         operands, prev_out if output is None else output, prev_lse if softmax_lse is None else softmax_lse, scores
     )
     tokens = placed[-1].query_start + placed[-1].query_length if placed else 0
     lse_rows, previous_lse = (_lse_view(lse, tokens) for lse in (result.softmax_lse, prev_lse))
     for sequence in placed:
-        for heads, rows, part, lse in attend_sequence(operands, sequence, template, scores):
+        for heads, rows, part, lse in attend_sequence(operands, sequence, rule, scores):
             if scores.work == np.float32:
                 part = widen(part.astype(query_split1.dtype), np.float32)
             if prev_out is not None:
@@ -163,111 +143,6 @@ def merge(prev_out: Floats, prev_lse: Floats, output: Floats, lse: Floats) -> tu
     total = prev_weight + weight
     merged = (prev_out * prev_weight[..., None] + output * weight[..., None]) / total[..., None]
     return merged, np.log(total) + maximum
-
-
-def mask_template(mask: Array | None, placed: list[Sequence], scores: Scores) -> Floats:
-    """What the template adds to scaled scores, shape (512, 512).
-
-    Blocks of 128 right of the diagonal, which the kernel skips whatever the mask says, are -inf.
-
-    Raises
-    ------
-    ValueError
-        If there is no mask, or it is smaller than what the sequences make the kernel read.
-    """
-    if mask is None:
-        raise ValueError("MASK_TYPE_TRIU needs a mask of shape (512, 512)")
-    rows, columns = (min(STRIPE, max((s[n] for s in placed), default=0)) for n in (2, 4))
-    if mask.size < (rows - 1) * STRIPE + columns:
-        raise ValueError(
-            f"the kernel reads the mask in rows of {STRIPE}; shape {mask.shape} ends before row {rows - 1}, "
-            f"column {columns - 1}; give one of shape ({STRIPE}, {STRIPE})"
-        )
-    template = np.zeros((STRIPE, STRIPE), scores.work)
-    taken = min(template.size, mask.size)
-    template.reshape(-1)[:taken] = widen(mask.reshape(-1)[:taken], scores.work)
-    if mask.dtype != np.float16:
-        template *= template.dtype.type(_BF16_MASK_FACTOR)
-    for block in range(0, STRIPE, BLOCK):
-        template[block : block + BLOCK, block + BLOCK :] = -np.inf
-    return template
-
-
-def attend_sequence(
-    operands: Operands, sequence: Sequence, template: Floats | None, scores: Scores
-) -> Iterator[tuple[slice, slice, Floats, Floats]]:
-    """Attention of one sequence, tile by tile; nothing if it has no keys.
-
-    Parameters
-    ----------
-    template : ndarray, shape (512, 512), or None
-        Given: triangular, with this on the diagonal. None: every row sees every column.
-
-    Yields
-    ------
-    heads, rows : slice
-        Query heads and packed query rows of the tile.
-    output, lse : ndarray, shapes (heads, rows, value width) and (heads, rows)
-    """
-    if sequence.kv_length == 0:
-        return
-    # Tiles start at multiples of a block and lie within one 512 of the diagonal.
-    rows_a_tile = max(BLOCK, STRIPE // operands.group // BLOCK * BLOCK)
-    elements = min(rows_a_tile, sequence.query_length) * operands.group * min(STRIPE, sequence.kv_length)
-    heads_a_tile = max(1, _TILE_ELEMENTS // elements)
-    for first_head in range(0, operands.value.shape[1], heads_a_tile):
-        kv_heads = slice(first_head, min(first_head + heads_a_tile, operands.value.shape[1]))
-        read = _key_value_reader(operands, sequence, kv_heads, scores.work)
-        heads = slice(kv_heads.start * operands.group, kv_heads.stop * operands.group)
-        for first in range(0, sequence.query_length, rows_a_tile):
-            count = min(rows_a_tile, sequence.query_length - first)
-            rows = slice(sequence.query_start + first, sequence.query_start + first + count)
-            query = _read(operands.queries, rows, heads, scores.work)
-            stripes = _stripes(first, count, sequence.kv_length, template, operands.group)
-            parts = ((*read(start, stop), term) for start, stop, term in stripes)
-            output, lse = attend(query.reshape(-1, operands.group * count, query.shape[-1]), parts, scores)
-            yield heads, rows, output.reshape(-1, count, output.shape[-1]), lse.reshape(-1, count)
-
-
-def _stripes(
-    first_row: int, rows: int, columns: int, template: Floats | None, group: int
-) -> Iterator[tuple[int, int, Floats | None]]:
-    """First and last column of every stripe, and what is added to its scores."""
-    end = columns if template is None else min(columns, -(-(first_row + rows) // BLOCK) * BLOCK)
-    for start in range(0, end, STRIPE):
-        stop = min(start + STRIPE, end)
-        term = None
-        if template is not None and first_row - start < STRIPE:
-            below = first_row - start
-            term = np.tile(template[below : below + rows, : stop - start], (group, 1))
-        yield start, stop, term
-
-
-def _key_value_reader(
-    operands: Operands, sequence: Sequence, heads: slice, work: Any
-) -> Callable[[int, int], tuple[Floats, Floats]]:
-    """Reader of a stripe's keys and values, which widens them once if they are few enough to be kept."""
-
-    def read(start: int, stop: int) -> tuple[Floats, Floats]:
-        columns = slice(sequence.kv_start + start, sequence.kv_start + stop)
-        return _read(operands.keys, columns, heads, work), _read((operands.value,), columns, heads, work)
-
-    width = sum(part.shape[2] for part in (*operands.keys, operands.value))
-    if sequence.kv_length * (heads.stop - heads.start) * width * np.dtype(work).itemsize > _KEPT_BYTES:
-        return read
-    keys, values = read(0, sequence.kv_length)
-    return lambda start, stop: (keys[:, start:stop], values[:, start:stop])
-
-
-def _read(parts: tuple[Array, ...], rows: slice, heads: slice, work: Any) -> Floats:
-    """Parts side by side, widened: (heads, rows, width)."""
-    count, width = rows.stop - rows.start, sum(part.shape[2] for part in parts)
-    joined = np.empty((heads.stop - heads.start, count, width), work)
-    first = 0
-    for part in parts:
-        joined[:, :, first : first + part.shape[2]] = widen(part[rows, heads], work).swapaxes(0, 1)
-        first += part.shape[2]
-    return joined
 
 
 def _buffers(operands: Operands, output: Array | None, lse: Array | None, scores: Scores) -> RingMlaResult:
