@@ -231,3 +231,22 @@ def test_an_empty_list_is_refused_where_cann_crashes(stream: Any, padded: Any, o
 def test_no_number_of_key_heads_crashes_tokens_in_a_row(attend: Attend, packed: Any) -> None:
     with pytest.raises(cann_mla.CannError, match="crashes"):
         attend(packed[0], packed[1].repeat(2, 1), packed[2].repeat(2, 1), **TND, num_key_value_heads=0)
+
+
+def test_scales_of_four_axes_crash_with_several_rows(attend: Attend, padded: Any) -> None:
+    k, v = (np.ones((B, NK, S2, D), np.int8) for _ in range(2))
+    scale = np.ones((1, NK, 1, D), BF16)
+    more = {"key_antiquant_scale": scale, "value_antiquant_scale": scale}
+    with pytest.raises(cann_mla.CannError, match="crashes"):
+        attend(padded[0].astype(BF16), k, v, **PLAIN, **more)
+    two_axes = {name: own[0, :, 0] for name, own in more.items()}
+    assert attend(padded[0].astype(BF16), k, v, **PLAIN, **two_axes).shape == (B, N, S1, D)
+
+
+def test_start_indices_are_without_effect_on_ascend950(attend: Attend, padded: Any, product: Any) -> None:
+    product("Ascend950")
+    want = attend(*padded, **PLAIN)
+    got = attend(*padded, **PLAIN, q_start_idx=[3, 1, 4], kv_start_idx=[7])
+    np.testing.assert_array_equal(got, want)
+    with pytest.raises(cann_mla.CannError, match="pseType"):
+        attend(*padded, **PLAIN, pse_type=2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,13 @@ def test_every_version_and_product_answers_as_the_table_says(feature: Feature) -
             if answers[version] != "-":
                 case = feature.case_for(version, product)
                 assert phase_statuses(case, "sim").status == case.status, (version, product)
+
+
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
+def test_old_versions_are_refused_on_ascend950(version: int) -> None:
+    feature = next(f for f in FEATURES if f.name == "layout_BNSD")
+    case = replace(feature.case_for(version, "Ascend910B"), soc="Ascend950")
+    assert phase_statuses(case, "sim").status == 361001
 
 
 def test_rows_by_the_documents_of_the_versions() -> None:
