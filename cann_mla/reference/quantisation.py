@@ -101,7 +101,9 @@ def quantise_tiles(values: Array, kind: DType, alpha: float) -> tuple[Array, Arr
         if kind is INT8:
             bound = maximum * compute(alpha)
             scale = bound * reciprocal_top
-            scaled = np.clip(tiles, -bound, bound) * (compute(1.0) / scale)
+            # The kernel's order, which shows for a negative alpha: the upper bound first, the lower one last.
+            clipped = np.maximum(np.minimum(tiles, bound), -bound)
+            scaled = clipped * (compute(1.0) / scale)
         else:
             scale = np.maximum(maximum, compute(_SMALLEST_TILE_MAXIMUM)) * reciprocal_top
             scaled = tiles / scale

@@ -76,6 +76,15 @@ def test_int8_tiles_are_clipped_at_alpha() -> None:
     assert not elements[0, 128:].any()
 
 
+def test_a_negative_alpha_leaves_the_lower_bound_alone() -> None:
+    values = np.zeros((1, 128), np.float32)
+    values[0, :3] = [10, -10, 1]
+    elements, scales = quantise_tiles(values, INT8, alpha=-0.5)
+    # bound -5: min(v, -5) is at most -5, max(that, 5) is 5 everywhere, and 5 / (-5 / 127) = -127.
+    assert (elements == -127).all()
+    np.testing.assert_allclose(scales, [[-5 / 127]], rtol=1e-6)
+
+
 def test_tiles_have_scales_of_their_own() -> None:
     values = np.repeat(np.array([[1, 2, 4, 8]], np.float32), 128, axis=1)
     elements, scales = quantise_tiles(values, INT8, alpha=1.0)
