@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from cann_mla.binding import abi
+from cann_mla.checks import shortened
 from cann_mla.dtypes import DType
 from cann_mla.dtypes import dtype as find_dtype
 from cann_mla.errors import Argument, ClosedError
@@ -38,10 +39,14 @@ def string(text: str) -> Any:
     buffer = STRINGS.get(text)
     if buffer is None:
         if "\0" in text:
-            raise ValueError(f"{text!r} holds a NUL, which ends a C string")
+            raise ValueError(f"{shortened(text)} holds a NUL, which ends a C string")
         if len(STRINGS) >= _MOSTSTRINGS:
             STRINGS.clear()
-        buffer = STRINGS[text] = abi().ffi.new("char[]", text.encode())
+        try:
+            encoded = text.encode()
+        except UnicodeEncodeError:
+            raise ValueError(f"{shortened(text)} is no text that UTF-8 can hold") from None
+        buffer = STRINGS[text] = abi().ffi.new("char[]", encoded)
     return buffer
 
 
@@ -84,7 +89,8 @@ def convert(signature: Signature, arguments: Mapping[str, Any], keep: dict[str, 
         except ClosedError as error:
             raise ClosedError(f"{operator}: argument {name}: {error}") from None
         except (TypeError, ValueError, OverflowError) as error:
-            raise type(error)(f"{operator}: argument {name}: {error}") from None
+            plain = next(kind for kind in (TypeError, ValueError, OverflowError) if isinstance(error, kind))
+            raise plain(f"{operator}: argument {name}: {error}") from None
     return converted
 
 
@@ -92,7 +98,7 @@ def _convert(parameter: Parameter, value: Any, keep: dict[str, Owner]) -> Any:
     ffi = abi().ffi
     kind = parameter.type
     if isinstance(value, ffi.CData):
-        return value
+        return ffi.new(f"{kind}[1]", [value])[0]  # converts as the call will, or says why not
     if parameter.pointee in OBJECTS:
         return _object(parameter.name, OBJECTS[parameter.pointee], value, keep)
     if kind in ("char *", "const char *"):
@@ -126,7 +132,10 @@ def _text(value: Any) -> Any:
     if value is None:
         return abi().ffi.NULL
     if isinstance(value, bytes):
-        return string(value.decode())
+        try:
+            return string(value.decode())
+        except UnicodeDecodeError:
+            raise ValueError(f"{shortened(value)} is no UTF-8 text") from None
     if not isinstance(value, str):
         raise TypeError(f"takes a str, or None for a null pointer; got {type(value).__name__}")
     return string(value)
@@ -149,21 +158,21 @@ def number(kind: str, value: Any) -> Any:
             raise TypeError(f"takes a number for C's {kind}; got {type(value).__name__}")
         result = float(value)
         if math.isfinite(result) and abs(result) > float(_FLOATS[kind].max):
-            raise OverflowError(f"{value} does not fit C's {kind}")
+            raise OverflowError(f"{shortened(value)} does not fit C's {kind}")
         return result
     if kind in ("bool", "_Bool"):
         if isinstance(value, bool | np.bool_) or (isinstance(value, int) and value in (0, 1)):
             return bool(value)
-        raise TypeError(f"takes True or False; got {value!r}")
+        raise TypeError(f"takes True or False; got {shortened(value)}")
     if ctype.kind == "enum":
         value = _enumerator(ctype, value)
     if isinstance(value, np.integer | np.bool_):
         value = int(value)
     if not isinstance(value, int):
-        raise TypeError(f"takes an integer for C's {kind}; got {type(value).__name__} {value!r}")
+        raise TypeError(f"takes an integer for C's {kind}; got {type(value).__name__} {shortened(value)}")
     if int(ffi.cast(kind, value)) != value:
         bits = 8 * ffi.sizeof(kind)
-        raise OverflowError(f"{value} does not fit C's {kind} ({bits} bits)")
+        raise OverflowError(f"{shortened(value)} does not fit C's {kind} ({bits} bits)")
     return int(value)
 
 
@@ -178,7 +187,7 @@ def _enumerator(ctype: Any, value: Any) -> Any:
             return find_dtype(value).code
         if "aclFormat" in ctype.cname:
             return format_code(value)
-        raise ValueError(f"{value!r} is none of {', '.join(ctype.relements)}")
+        raise ValueError(f"{shortened(value)} is none of {', '.join(ctype.relements)}")
     return value
 
 
@@ -195,7 +204,7 @@ def describe(signature: Signature, arguments: Mapping[str, Any]) -> list[Argumen
         elif isinstance(given, list | tuple) and given and isinstance(given[0], Tensor):
             text = f"list of {len(given)}: " + "; ".join("null" if t is None else t.describe() for t in given)
         else:
-            text = repr(given)
+            text = shortened(given)
         rows.append(Argument(parameter.name, parameter.role.value, text))
     return rows
 

@@ -137,6 +137,8 @@ def dtype(given: DTypeLike) -> DType:
     """
     if isinstance(given, DType):
         return given
+    if given is None or isinstance(given, bool):  # NumPy would take None for float64
+        raise TypeError(f"a dtype is a DType, its name, its code or its NumPy form; got {given}")
     if isinstance(given, str) and given in _BY_NAME:
         return _BY_NAME[given]
     if isinstance(given, int):
@@ -148,9 +150,7 @@ def dtype(given: DTypeLike) -> DType:
     except TypeError:
         raise ValueError(f"unknown dtype {given!r}; known names: {', '.join(_BY_NAME)}") from None
     if form not in _BY_NUMPY:
-        raise TypeError(
-            f"NumPy type {form} is not the form of a CANN type; known: {', '.join(map(str, _BY_NUMPY))}"
-        )
+        raise TypeError(f"NumPy type {form} is not the form of a CANN type; known: {', '.join(map(str, _BY_NUMPY))}")
     return _BY_NUMPY[form]
 
 
@@ -341,9 +341,7 @@ def to_bits(array: Array, element: DTypeLike | None = None) -> Array:
         packed = pack_4bit(array)
         halved = array.ndim > 0 and array.shape[-1] % 2 == 0
         return packed.reshape(*array.shape[:-1], array.shape[-1] // 2) if halved else packed
-    return (
-        array if _is_plain(kind) else np.ascontiguousarray(array).view(_bits_type(kind)).reshape(array.shape)
-    )
+    return array if _is_plain(kind) else np.ascontiguousarray(array).view(_bits_type(kind)).reshape(array.shape)
 
 
 def from_bits(bits: Array, element: DTypeLike, shape: tuple[int, ...] | None = None) -> Array:

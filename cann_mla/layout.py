@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from cann_mla.checks import whole, whole_numbers
 from cann_mla.dtypes import DType, DTypeLike, dtype, pack_4bit, unpack_4bit
 from cann_mla.formats import nz_pack, nz_storage_shape, nz_unpack
 
@@ -61,25 +62,34 @@ class Layout:
 
         Raises
         ------
+        TypeError
+            If a size, stride or offset is no integer.
         ValueError
-            If the parts contradict each other.
+            If one does not fit int64, or the parts contradict each other.
         """
         kind = dtype(element)
-        view = tuple(int(size) for size in shape)
-        if strides is not None and len(strides) != len(view):
-            raise ValueError(f"strides {tuple(strides)} do not fit the shape {view}: give one stride a dimension")
+        view = whole_numbers("shape", shape)
+        steps = None if strides is None else whole_numbers("strides", strides)
+        if steps is not None and len(steps) != len(view):
+            raise ValueError(f"strides {steps} do not fit the shape {view}: give one stride a dimension")
+        whole("offset", offset)
         if offset < 0:
             raise ValueError(
                 f"offset is {offset}; it counts elements from the start of the memory, so it is not negative"
             )
         if storage_shape is not None:
-            storage = tuple(int(size) for size in storage_shape)
+            storage = whole_numbers("storage_shape", storage_shape)
         elif format == NZ and len(view) == 2:
             storage = nz_storage_shape(view, kind)
         else:
             storage = view
-        steps = None if strides is None else tuple(int(step) for step in strides)
-        return cls(view, kind, steps, int(offset), format, storage)
+        layout = cls(view, kind, steps, int(offset), format, storage)
+        if min(view, default=1) > 0 and (below := layout.offset + layout._reach(-1)) < 0:
+            raise ValueError(
+                f"shape {view} with strides {steps} and offset {offset} reaches {-below} elements before the start of "
+                "the memory; a view with a negative stride starts at a larger offset"
+            )
+        return layout
 
     @property
     def numel(self) -> int:
@@ -111,9 +121,13 @@ class Layout:
         """Elements of memory that the storage and the view reach over."""
         reach = 0
         if self.numel:
-            reach = 1 + self.offset
-            reach += sum((size - 1) * max(step, 0) for size, step in zip(self.shape, self.element_strides, strict=True))
+            reach = 1 + self.offset + self._reach(1)
         return max(prod(self.storage_shape), reach)
+
+    def _reach(self, sign: int) -> int:
+        """Elements from the first one to the farthest one behind it (sign 1), or to that before it (-1)."""
+        ends = ((size - 1) * step for size, step in zip(self.shape, self.element_strides, strict=True))
+        return sum(end for end in ends if end * sign > 0)
 
     @property
     def nbytes(self) -> int:
@@ -141,7 +155,13 @@ class Layout:
             flat = np.ascontiguousarray(array).reshape(-1)
         else:
             flat = np.zeros(self.extent, array.dtype)
-            self._view(flat)[...] = array
+            view = self._view(flat)
+            view[...] = array
+            if view.tobytes() != array.tobytes():
+                raise ValueError(
+                    f"strides {self.element_strides} put several elements of the shape {self.shape} at one place, "
+                    "where the array has different values"
+                )
         if flat.size < self.extent:
             flat = np.concatenate([flat, np.zeros(self.extent - flat.size, flat.dtype)])
         return pack_4bit(flat) if self.dtype.is_4bit else flat.view(np.uint8)

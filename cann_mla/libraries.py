@@ -208,6 +208,17 @@ class Library:
 
 _loaded: Library | None = None
 _loading = Lock()
+_forked = False
+
+
+def _forget_in_child() -> None:
+    """A forked process has none of the threads that CANN, or the simulator, works with."""
+    global _loaded, _loading, _forked
+    _forked = _forked or _loaded is not None
+    _loaded, _loading = None, Lock()
+
+
+os.register_at_fork(after_in_child=_forget_in_child)
 
 
 def load(backend: str | None = None, *, home: str | os.PathLike[str] | None = None) -> Library:
@@ -230,12 +241,19 @@ def load(backend: str | None = None, *, home: str | os.PathLike[str] | None = No
     ------
     LibraryNotFoundError
         With every place that was looked at.
+    RuntimeError
+        In a process that was forked from one that had loaded a backend.
     ValueError
         If the process has already loaded the other backend, or `backend` is none of the three.
     """
     global _loaded
     if _loaded is not None and backend is None and home is None:
         return _loaded
+    if _forked:
+        raise RuntimeError(
+            "this process was forked from one that works with devices, which a forked process cannot; start it anew, "
+            "with multiprocessing's 'spawn' or 'forkserver', or fork before the first Device"
+        )
     with _loading:
         wanted = backend or os.environ.get("CANN_MLA_BACKEND") or ("cann" if home else "auto")
         if wanted not in BACKENDS:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import math
+import numbers
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from cann_mla.binding import abi
+from cann_mla.checks import instance, shortened
 from cann_mla.dtypes import DType, DTypeLike
 from cann_mla.dtypes import dtype as find_dtype
 from cann_mla.errors import null_handle
 from cann_mla.libraries import load
 from cann_mla.runtime.owner import Owner
+
+_LARGEST_FLOAT = float(np.finfo(np.float32).max)
 
 
 class NumberArray(Owner):
@@ -22,6 +28,11 @@ class NumberArray(Owner):
     ----------
     values : sequence of numbers
         May be empty, which is not the same as a null array.
+
+    Raises
+    ------
+    TypeError, OverflowError
+        If a value is no number of that kind, or does not fit it.
     """
 
     __slots__ = ("values",)
@@ -30,15 +41,21 @@ class NumberArray(Owner):
 
     def __init__(self, values: Sequence[Any]) -> None:
         library, ffi = load(), abi().ffi
+        instance(f"values of {self.c_type}", values, Sequence, np.ndarray)
         self.values = tuple(values)
         try:
-            numbers = ffi.new(f"{self.element}[]", self.values)
+            array = ffi.new(f"{self.element}[]", self.values)
+            self._check()
         except (TypeError, OverflowError) as error:
-            raise type(error)(f"{self.c_type} takes numbers that fit {self.element}; got {values!r}: {error}") from None
-        handle = getattr(library, f"aclCreate{self._suffix()}")(numbers, len(self.values))
+            words = f"{self.c_type} takes numbers that fit {self.element}; got {shortened(values)}: {error}"
+            raise TypeError(words) if isinstance(error, TypeError) else OverflowError(words) from None
+        handle = getattr(library, f"aclCreate{self._suffix()}")(array, len(self.values))
         if handle == ffi.NULL:
             raise null_handle(library, f"aclCreate{self._suffix()}")
         self._handle = handle
+
+    def _check(self) -> None:
+        """Refuse what cffi lets pass."""
 
     @classmethod
     def _suffix(cls) -> str:
@@ -76,6 +93,11 @@ class FloatArray(NumberArray):
     c_type = "aclFloatArray"
     element = "float"
 
+    def _check(self) -> None:
+        for value in self.values:
+            if math.isfinite(value) and abs(value) > _LARGEST_FLOAT:
+                raise OverflowError(f"{shortened(value)} is too large")
+
 
 class BoolArray(NumberArray):
     """An aclBoolArray."""
@@ -91,8 +113,14 @@ class Scalar(Owner):
     Parameters
     ----------
     value : number
-        Must fit the type; the value is copied.
+        Must fit the type; the value is copied. A fraction is rounded to a floating-point type, and refused for an
+        integer type.
     dtype : DType, str or NumPy dtype
+
+    Raises
+    ------
+    TypeError, OverflowError
+        If the value is no number of that kind, or does not fit it.
     """
 
     __slots__ = ("dtype", "value")
@@ -116,13 +144,35 @@ class Scalar(Owner):
 
 def _create_scalar(value: Any, kind: DType) -> Any:
     library, ffi = load(), abi().ffi
-    cell = np.asarray(value).astype(kind.numpy).reshape(())
-    if np.asarray(value).dtype.kind in "iub" and kind.numpy.kind in "iub" and int(cell) != int(value):
-        raise OverflowError(f"{value} does not fit {kind}")
+    cell = _cell(value, kind)
     handle = library.aclCreateScalar(ffi.cast("void *", cell.ctypes.data), kind.code)
     if handle == ffi.NULL:
         raise null_handle(library, "aclCreateScalar")
     return handle
+
+
+def _cell(given: Any, kind: DType) -> npt.NDArray[Any]:
+    """A number in NumPy's form of a type, without loss but for the rounding of fractions."""
+    value: Any = given[()] if isinstance(given, np.ndarray) and given.ndim == 0 else given
+    is_number = isinstance(value, numbers.Number | np.generic) and not isinstance(value, np.flexible)
+    if not is_number:
+        raise TypeError(f"a Scalar takes a number; got {type(value).__name__} {shortened(value)}")
+    if kind.is_4bit or kind.numpy.kind not in "biufcV" or kind.numpy.names:
+        raise TypeError(f"a Scalar of type {kind} cannot be made from a number; give it as FP32")
+    if isinstance(value, complex | np.complexfloating) and kind.numpy.kind != "c":
+        raise TypeError(f"the complex number {value} does not fit {kind}")
+    if kind.numpy.kind in "biu":
+        if value != value or value in (math.inf, -math.inf) or int(value) != value:
+            raise TypeError(f"a Scalar of type {kind} takes an integer; got {value}")
+        low, high = (0, 1) if kind.numpy.kind == "b" else (np.iinfo(kind.numpy).min, np.iinfo(kind.numpy).max)
+        if not low <= value <= high:
+            raise OverflowError(f"{shortened(value)} does not fit {kind}")
+        return np.array(int(value), kind.numpy)
+    with np.errstate(over="ignore"):
+        cell = np.asarray(value, np.complex128 if kind.numpy.kind == "c" else np.float64).astype(kind.numpy)
+    if np.isfinite(complex(value)) and not np.isfinite(complex(cell)):
+        raise OverflowError(f"{shortened(value)} does not fit {kind}")
+    return cell
 
 
 class ScalarList(Owner):
@@ -138,7 +188,11 @@ class ScalarList(Owner):
 
     def __init__(self, scalars: Sequence[Scalar]) -> None:
         library, ffi = load(), abi().ffi
+        instance("scalars", scalars, Sequence)
         self.scalars = tuple(scalars)
+        for position, scalar in enumerate(self.scalars):
+            instance(f"scalars[{position}]", scalar, Scalar)
+            scalar.handle  # noqa: B018  raises if closed
         members: list[Any] = []
         try:
             members.extend(_create_scalar(scalar.value, scalar.dtype) for scalar in self.scalars)

@@ -6,6 +6,7 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from cann_mla.binding import abi
+from cann_mla.checks import instance
 from cann_mla.errors import ClosedError, failure
 from cann_mla.runtime.device import open_devices
 from cann_mla.runtime.memory import DeviceMemory
@@ -43,7 +44,8 @@ class Plan(Owner):
     _thread: int
     _closings: int
 
-    def __init__(self) -> None:
+    def __new__(cls) -> Plan:
+        """Refused: only phase one makes plans."""
         raise TypeError("a Plan is made by Operator.prepare")
 
     @property
@@ -83,6 +85,7 @@ class Plan(Owner):
             or self._closings != closings[0]
             or self._thread != get_ident()
             or len(open_devices) > 1
+            or type(stream) is not Stream
         ):
             self._run_checked(stream, workspace)
             return
@@ -112,6 +115,7 @@ class Plan(Owner):
         stream._launches.append(operator.name)
 
     def _check(self, stream: Stream, workspace: DeviceMemory | None) -> None:
+        instance("stream", stream, Stream)
         self.handle, stream.handle  # noqa: B018  raise if closed
         name = self.operator.name
         if self._thread != get_ident():
@@ -121,12 +125,14 @@ class Plan(Owner):
                 raise ClosedError(f"{name}: argument {argument} was closed between prepare and run")
         device = stream.device
         for argument, value in self.arguments.items():
-            if isinstance(value, Tensor) and value.device not in (None, device):
+            if isinstance(value, Tensor | TensorList) and (other := value.devices - {device}):
                 raise ValueError(
-                    f"{name}: the stream is on device {device}, argument {argument} on device {value.device}; "
+                    f"{name}: the stream is on device {device}, argument {argument} on device {min(other)}; "
                     "use a stream of the tensors' device"
                 )
         if workspace is not None:
+            instance("workspace", workspace, DeviceMemory)
+            workspace.handle  # noqa: B018  raises if closed
             if workspace.nbytes < self.workspace_size:
                 raise ValueError(f"{name}: workspace has {workspace.nbytes} bytes; it needs {self.workspace_size}")
             if workspace.device != device:

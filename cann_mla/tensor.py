@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cann_mla.binding import abi
+from cann_mla.checks import instance, shortened
 from cann_mla.dtypes import DType, DTypeLike
 from cann_mla.dtypes import dtype as find_dtype
 from cann_mla.errors import null_handle
@@ -32,15 +33,16 @@ def format_code(name: str) -> int:
 
     Raises
     ------
-    ValueError
+    TypeError, ValueError
         If there is none of that name.
     """
+    instance("format", name, str)
     for full in (f"ACL_FORMAT_{name}", f"ACL_{name}"):
         code = getattr(abi().lib, full, None)
         if code is not None:
             return int(code)
     known = [n.removeprefix("ACL_FORMAT_") for n in dir(abi().lib) if n.startswith("ACL_FORMAT_")]
-    raise ValueError(f"format {name!r} is unknown; known are {', '.join(known)}")
+    raise ValueError(f"format {shortened(name)} is unknown; known are {', '.join(known)}")
 
 
 class Tensor(Owner):
@@ -92,6 +94,7 @@ class Tensor(Owner):
         if memory is None:
             self._state = None
         else:
+            instance("memory", memory, DeviceMemory, HostMemory)
             if layout.nbytes > memory.nbytes:
                 raise ValueError(
                     f"a tensor of shape {layout.shape}, storage shape {layout.storage_shape} and type {layout.dtype} "
@@ -133,6 +136,11 @@ class Tensor(Owner):
 
     @classmethod
     def _allocate(cls, layout: Layout, device: Device | int | None, host: bool) -> Tensor:
+        if min((*layout.shape, *layout.storage_shape), default=0) < 0:
+            raise ValueError(
+                f"shape {layout.shape}, storage shape {layout.storage_shape}: a negative size has no memory; "
+                "Tensor(None, shape, dtype) makes a tensor without"
+            )
         tensor = cls.__new__(cls)
         memory: Memory | None = None
         if layout.nbytes:
@@ -206,7 +214,7 @@ class Tensor(Owner):
         self._write(self.layout.pack(np.asarray(array)), stream)
 
     def _write(self, content: npt.NDArray[np.uint8], stream: Stream | None) -> None:
-        memory = self.memory
+        memory = self._elements()
         if isinstance(memory, DeviceMemory):
             memory.write(content, stream=stream)
         elif memory is not None:
@@ -217,7 +225,7 @@ class Tensor(Owner):
 
         The copy does not wait for streams: synchronise the one that writes the tensor first.
         """
-        memory = self.memory
+        memory = self._elements()
         if memory is None:
             return np.empty(self.shape, self.dtype.numpy)
         content = np.empty(self.layout.nbytes, np.uint8)
@@ -226,6 +234,13 @@ class Tensor(Owner):
         else:
             content[:] = memory.array()[: content.size]
         return self.layout.unpack(content)
+
+    def _elements(self) -> Memory | None:
+        """The memory; None only if there is no element to keep in it."""
+        memory = self.memory
+        if memory is None and self.layout.numel:
+            raise ValueError(f"a tensor of shape {self.shape} without memory has no elements to copy")
+        return memory
 
     def view(
         self,
@@ -296,6 +311,11 @@ class Tensor(Owner):
         return None if self._state is None else self._state.id
 
     @property
+    def devices(self) -> set[int]:
+        """Numbers of the devices that hold elements: one, or none."""
+        return set() if self._state is None else {self._state.id}
+
+    @property
     def address(self) -> int:
         """Address of the first element of the view; 0 without memory."""
         pointer = data_pointer(self.memory)
@@ -313,6 +333,8 @@ class Tensor(Owner):
             parts.append("closed")
         elif self._memory is None:
             parts.append("no memory")
+        elif self._memory.closed:
+            parts.append("its memory is closed")
         else:
             where = "host" if isinstance(self._memory, HostMemory) else f"device {self.device}"
             alignment = self.address & -self.address
@@ -368,6 +390,7 @@ class TensorList(Owner):
     __slots__ = ("_members", "_memories", "layouts")
 
     def __init__(self, tensors: Sequence[Tensor | None]) -> None:
+        instance("tensors", tensors, Sequence, np.ndarray)
         for index, tensor in enumerate(tensors):
             if tensor is not None and not isinstance(tensor, Tensor):
                 raise TypeError(f"member {index} is a {type(tensor).__name__}; a TensorList takes Tensors and None")
@@ -390,6 +413,11 @@ class TensorList(Owner):
 
     def __len__(self) -> int:
         return len(self.layouts)
+
+    @property
+    def devices(self) -> set[int]:
+        """Numbers of the devices that hold the members."""
+        return {memory.device for memory in self._memories if memory is not None}
 
     def members(self) -> list[tuple[Layout | None, Memory | None]]:
         """Layout and memory of each member; None and None for a null one."""

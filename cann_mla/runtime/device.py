@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from threading import Lock
 from typing import Any
-from weakref import WeakSet
 
 from cann_mla.binding import abi
-from cann_mla.errors import failure
+from cann_mla.checks import instance, whole
+from cann_mla.errors import CannError, failure
 from cann_mla.libraries import Library, load
 from cann_mla.runtime.current import current_context, on_context
-from cann_mla.runtime.owner import Owner
+from cann_mla.runtime.owner import Living, Owner
 from cann_mla.runtime.pending import PendingWork, Wait
 
 _NO_CONTEXT_ADVICE = (
@@ -29,9 +30,9 @@ class DeviceState:
         The device's default context.
     users : int
         Open :class:`Device` objects.
-    children : WeakSet of Owner
+    children : Living of Owner
         Everything that has to be closed before the device is given back.
-    streams : WeakSet of PendingWork
+    streams : Living of PendingWork
     """
 
     __slots__ = ("children", "context", "id", "library", "streams", "users")
@@ -41,13 +42,30 @@ class DeviceState:
         self.id = number
         self.context = context
         self.users = 0
-        self.children: WeakSet[Owner] = WeakSet()
-        self.streams: WeakSet[PendingWork] = WeakSet()
+        self.children: Living[Owner] = Living()
+        self.streams: Living[PendingWork] = Living()
 
 
 open_devices: dict[int, DeviceState] = {}
 """State of every device the process works with, by number."""
+_devices: Living[Device] = Living()
 _lock = Lock()
+
+
+def _give_up_in_child() -> None:
+    """In a forked process every object counts as closed: its device belongs to the parent."""
+    global _lock
+    _lock = Lock()
+    for state in open_devices.values():
+        state.context = None
+        for child in state.children:
+            child._handle = None
+    for device in _devices:
+        device._handle = None
+    open_devices.clear()
+
+
+os.register_at_fork(after_in_child=_give_up_in_child)
 
 
 def current_state() -> DeviceState:
@@ -70,7 +88,8 @@ def state_of(device: Device | int | None) -> DeviceState:
     if isinstance(device, Device):
         device.handle  # noqa: B018  raises if closed
         return device._state
-    state = open_devices.get(device)
+    instance("device", device, Device, int)
+    state = open_devices.get(whole("device", device))
     if state is None:
         raise ValueError(f"device {device} is not open; open it with cann_mla.Device({device})")
     return state
@@ -103,15 +122,23 @@ class Device(Owner):
     -----
     The first device of a process loads the library (:func:`cann_mla.load`) and calls ``aclInit``. Another thread
     calls :meth:`use` before it works with the device. Closing the last :class:`Device` of a number waits for its
-    streams and closes every object that is left on it, then gives the device back.
+    streams and closes every object that is left on it, then gives the device back; the thread goes back to the device
+    that was current before.
+
+    Raises
+    ------
+    BufferError
+        By ``close()``, while NumPy arrays look at pinned memory of the device; it stays open then.
     """
 
-    __slots__ = ("_state",)
+    __slots__ = ("_before", "_state")
     _closed_hint = "open the device again with cann_mla.Device"
 
     def __init__(self, number: int = 0) -> None:
+        number = whole("number", number, -(2**31), 2**31 - 1)
         library = load()
         library.initialise()
+        before = current_context(library)
         library.check(library.aclrtSetDevice(number), "aclrtSetDevice", f"open device {number}")
         context = current_context(library)
         with _lock:
@@ -119,7 +146,9 @@ class Device(Owner):
             state.context = context
             state.users += 1
         self._state = state
+        self._before = next((s for s in list(open_devices.values()) if s.context == before and s is not state), None)
         self._handle = context
+        _devices.add(self)
 
     @property
     def id(self) -> int:
@@ -173,20 +202,40 @@ class Device(Owner):
             library.check(status, "aclrtGetMemInfo", "ask for free memory")
         return int(free[0]), int(total[0])
 
+    def _check_close(self) -> None:
+        if self._state.users == 1:
+            for child in self._state.children:
+                child._check_close()
+
     def _release(self, handle: Any) -> None:
         state = self._state
         with _lock:
             state.users -= 1
             last = state.users == 0
         library = state.library
-        if last:
-            with on_context(library, handle):
-                for child in sorted(state.children, key=lambda child: child.teardown_rank):
+        faults = self._close_children(handle) if last else []
+        status = library.aclrtResetDevice(state.id)
+        if status:
+            faults.append(failure(library, "aclrtResetDevice", f"close device {state.id}", status))
+        before = self._before
+        if before is not None and before.context is not None and current_context(library) is None:
+            library.aclrtSetCurrentContext(before.context)
+        if faults:
+            raise faults[0]
+
+    def _close_children(self, context: Any) -> list[CannError]:
+        """Close what is left on the device, all of it, and tell what came to light."""
+        state, faults = self._state, []
+        with on_context(state.library, context):
+            for child in sorted(state.children, key=lambda child: child.teardown_rank):
+                try:
                     child.close()
-            with _lock:
-                open_devices.pop(state.id, None)
-            state.context = None
-        library.check(library.aclrtResetDevice(state.id), "aclrtResetDevice", f"close device {state.id}")
+                except CannError as fault:
+                    faults.append(fault)
+        with _lock:
+            open_devices.pop(state.id, None)
+        state.context = None
+        return faults
 
 
 class Context(Owner):

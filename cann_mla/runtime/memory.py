@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cann_mla.binding import abi
+from cann_mla.checks import instance, whole, whole_numbers
 from cann_mla.errors import status_name
 from cann_mla.runtime.current import on_context
 from cann_mla.runtime.device import Device, DeviceState, open_devices, state_of
@@ -29,6 +30,7 @@ class _Allocation:
     """Memory that was given up while streams were busy: freed when the last of them lets go."""
 
     __slots__ = ("_address", "_api", "_state")
+    _is_finalizing = staticmethod(sys.is_finalizing)
 
     def __init__(self, state: DeviceState, address: Any, api: str) -> None:
         self._state = state
@@ -36,7 +38,7 @@ class _Allocation:
         self._api = api
 
     def __del__(self) -> None:
-        if not sys.is_finalizing():
+        if not self._is_finalizing():
             _free(self._state, self._address, self._api)
 
 
@@ -49,7 +51,7 @@ def _free(state: DeviceState, address: Any, api: str) -> None:
 
 def _give_up(state: DeviceState, address: Any, api: str, users: Iterable[DeviceState]) -> None:
     """Free memory, now or when the busy streams of the devices that may use it have passed what is queued."""
-    busy = [stream for user in users for stream in list(user.streams) if stream.busy and not stream.closed]
+    busy = [stream for user in users for stream in list(user.streams) if stream.busy]
     if not busy:
         _free(state, address, api)
         return
@@ -91,8 +93,7 @@ class DeviceMemory(Owner):
     teardown_rank = 3
 
     def __init__(self, nbytes: int, *, device: Device | int | None = None, policy: str = "HUGE_FIRST") -> None:
-        if nbytes < 1:
-            raise ValueError(f"nbytes is {nbytes}; device memory has at least 1 byte (an empty tensor needs none)")
+        nbytes = _at_least_one_byte(nbytes)
         ffi = abi().ffi
         code = getattr(abi().lib, f"ACL_MEM_MALLOC_{policy}", None)
         if code is None:
@@ -124,7 +125,8 @@ class DeviceMemory(Owner):
         return f"<DeviceMemory {self.nbytes} bytes on device {self._state.id}, {state}>"
 
     def fill(self, byte: int, *, stream: Stream | None = None) -> None:
-        """Set every byte, on a stream if one is given."""
+        """Set every byte to a value from 0 to 255, on a stream if one is given."""
+        byte = whole("byte", byte, 0, 255)
         library = self._state.library
         if stream is None:
             with on_context(library, self._state.context):
@@ -168,10 +170,12 @@ class DeviceMemory(Owner):
 
     def copy_from(self, source: DeviceMemory, *, stream: Stream | None = None) -> None:
         """Copy all of another device memory to the start of this one."""
+        instance("source", source, DeviceMemory)
         kind = "ACL_MEMCPY_DEVICE_TO_DEVICE"
         self._copy(self._at(0, source.nbytes), self.nbytes, source.handle, source.nbytes, kind, stream, None)
 
     def _at(self, offset: int, nbytes: int) -> Any:
+        whole("offset", offset)
         if offset < 0 or offset + nbytes > self.nbytes:
             raise ValueError(f"{nbytes} bytes at offset {offset} do not fit into device memory of {self.nbytes} bytes")
         return abi().ffi.cast("char *", self.handle) + offset
@@ -197,7 +201,17 @@ class DeviceMemory(Owner):
         _give_up(self._state, handle, "aclrtFree", [self._state])
 
 
+def _at_least_one_byte(nbytes: int) -> int:
+    nbytes = whole("nbytes", nbytes, high=2**64 - 1)
+    if nbytes < 1:
+        raise ValueError(f"nbytes is {nbytes}; memory has at least 1 byte (an empty tensor needs none)")
+    return nbytes
+
+
 def _check_stream(stream: Stream, memory: DeviceMemory) -> None:
+    from cann_mla.runtime.stream import Stream
+
+    instance("stream", stream, Stream)
     if stream.device != memory.device:
         raise ValueError(
             f"the stream is on device {stream.device} and the memory on device {memory.device}; "
@@ -210,6 +224,9 @@ def _host_range(thing: npt.NDArray[Any] | HostMemory, *, writable: bool) -> tupl
     ffi = abi().ffi
     if isinstance(thing, HostMemory):
         return thing.handle, thing.nbytes
+    instance("target" if writable else "source", thing, np.ndarray, HostMemory)
+    if thing.dtype.hasobject:
+        raise TypeError(f"the array has elements of type {thing.dtype}: their bytes are pointers, not values")
     if not thing.flags.c_contiguous:
         raise ValueError(f"the array of shape {thing.shape} has strides {thing.strides}: {_CONTIGUOUS_ADVICE}")
     if writable and not thing.flags.writeable:
@@ -245,8 +262,7 @@ class HostMemory(Owner):
     teardown_rank = 4
 
     def __init__(self, nbytes: int, *, device: Device | int | None = None) -> None:
-        if nbytes < 1:
-            raise ValueError(f"nbytes is {nbytes}; pinned memory has at least 1 byte")
+        nbytes = _at_least_one_byte(nbytes)
         ffi = abi().ffi
         state = state_of(device)
         library = state.library
@@ -273,25 +289,26 @@ class HostMemory(Owner):
         dtype : dtype
         shape : tuple of int, optional
             Default: one dimension over the whole memory.
-        """
-        exported = _Exported(self, int(abi().ffi.cast("uintptr_t", self.handle)))
-        self._views.add(exported)
-        element = np.dtype(dtype)
-        whole = np.asarray(exported)[: self.nbytes // element.itemsize * element.itemsize].view(element)
-        return whole if shape is None else whole[: int(np.prod(shape))].reshape(shape)
-
-    def close(self) -> None:
-        """Free the memory.
 
         Raises
         ------
-        BufferError
-            If arrays over it are alive.
+        ValueError
+            If the memory is too small for the shape, or the type has no size.
         """
-        alive = 0 if self.closed else len(self._views)
-        if alive:
+        element = np.dtype(dtype)
+        sizes = None if shape is None else whole_numbers("shape", shape)
+        if element.itemsize == 0 or element.hasobject:
+            raise ValueError(f"dtype {element} cannot lie in pinned memory: give a type of fixed size")
+        if sizes is not None and (min(sizes, default=0) < 0 or math.prod(sizes) * element.itemsize > self.nbytes):
+            raise ValueError(f"an array of shape {sizes} and type {element} does not fit into {self.nbytes} bytes")
+        exported = _Exported(self, int(abi().ffi.cast("uintptr_t", self.handle)))
+        self._views.add(exported)
+        flat = np.asarray(exported)[: self.nbytes // element.itemsize * element.itemsize].view(element)
+        return flat if sizes is None else flat[: math.prod(sizes)].reshape(sizes)
+
+    def _check_close(self) -> None:
+        if alive := len(self._views):
             raise BufferError(f"{alive} NumPy arrays still look at this pinned memory; drop them before closing it")
-        super().close()
 
     def _release(self, handle: Any) -> None:
         _give_up(self._state, handle, "aclrtFreeHost", list(open_devices.values()))

@@ -89,8 +89,11 @@ class PendingWork(Owner):
         if self.closed or not (self._kept or self._sealed):
             return
         with self._reclaiming, on_context(self._library, self._context):
+            stream = self._handle
+            if stream is None:  # closed by another thread meanwhile; from here on it waits for the lock
+                return
             if self._kept and (wait or not self._sealed or len(self._kept) >= _KEPT_BEFORE_AN_EVENT):
-                self._seal()
+                self._seal(stream)
             self._let_go(wait)
 
     def _let_go(self, wait: bool) -> None:
@@ -107,7 +110,7 @@ class PendingWork(Owner):
             self._sealed.popleft()
             self._events.append(event)
 
-    def _seal(self) -> None:
+    def _seal(self, stream: Any) -> None:
         """Put an event behind everything queued; what is kept now goes when it has been reached."""
         library = self._library
         if self._events:
@@ -118,7 +121,7 @@ class PendingWork(Owner):
             event = made[0]
         kept, self._kept = self._kept, []
         self._sealed.append((event, kept))
-        library.check(library.aclrtRecordEvent(event, self.handle), "aclrtRecordEvent", "free memory")
+        library.check(library.aclrtRecordEvent(event, stream), "aclrtRecordEvent", "free memory")
 
     def _destroy_events(self) -> None:
         while self._events:

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from cann_mla.binding import abi
+from cann_mla.checks import instance
 from cann_mla.errors import failure
 from cann_mla.runtime.current import current_context, on_context
 from cann_mla.runtime.device import Device, DeviceState, state_of
@@ -14,6 +15,16 @@ from cann_mla.runtime.pending import PendingWork, Wait
 
 if TYPE_CHECKING:
     from cann_mla.runtime.memory import DeviceMemory
+
+_LONGEST_WAIT = 2_000_000  # seconds; C counts milliseconds in 32 bits
+
+
+def _milliseconds(timeout: float) -> int:
+    """A time to wait in seconds as C takes it, rounded up."""
+    instance("timeout", timeout, int, float)
+    if not 0 <= timeout <= _LONGEST_WAIT:
+        raise ValueError(f"timeout is {timeout}; allowed is 0 to {_LONGEST_WAIT} seconds, or None to wait for ever")
+    return math.ceil(timeout * 1000)
 
 
 class Stream(PendingWork):
@@ -61,6 +72,7 @@ class Stream(PendingWork):
         ``Stream.from_handle(0)``.
         """
         ffi = abi().ffi
+        instance("handle", handle, int, ffi.CData)
         stream = cls.__new__(cls)
         state = state_of(device)
         pointer = ffi.cast("aclrtStream", handle)
@@ -91,13 +103,14 @@ class Stream(PendingWork):
             last synchronisation that succeeded.
         """
         library, handle = self._library, self.handle
+        limit = None if timeout is None else _milliseconds(timeout)
         wait = Wait(self)
         with on_context(library, self._context):
-            if timeout is None:
+            if limit is None:
                 api, status = "aclrtSynchronizeStream", library.aclrtSynchronizeStream(handle)
             else:
                 api = "aclrtSynchronizeStreamWithTimeout"
-                status = library.aclrtSynchronizeStreamWithTimeout(handle, max(0, math.ceil(timeout * 1000)))
+                status = library.aclrtSynchronizeStreamWithTimeout(handle, limit)
             self._end(wait, api, "synchronize", status)
         wait.passed()
         self._workspace = None
@@ -137,6 +150,7 @@ class Stream(PendingWork):
             Default: a new one.
         """
         event = Event(self._state.id) if event is None else event
+        instance("event", event, Event)
         with on_context(self._library, self._context):
             status = self._library.aclrtRecordEvent(event.handle, self.handle)
             self._library.check(status, "aclrtRecordEvent", "record an event")
@@ -144,6 +158,7 @@ class Stream(PendingWork):
 
     def wait(self, event: Event) -> None:
         """Let work queued from now on wait until an event, of any stream, is reached. The caller does not wait."""
+        instance("event", event, Event)
         with on_context(self._library, self._context):
             status = self._library.aclrtStreamWaitEvent(self.handle, event.handle)
             self._library.check(status, "aclrtStreamWaitEvent", "wait for an event")
@@ -166,13 +181,19 @@ class Stream(PendingWork):
         library = self._library
         with on_context(library, self._context):
             wait = Wait(self)
-            self._workspace = None
-            if self._owned:
-                library.check(library.aclrtDestroyStream(handle), "aclrtDestroyStream", "close a stream")
-            else:
-                library.check(library.aclrtSynchronizeStream(handle), "aclrtSynchronizeStream", "close a stream")
+            fault = None  # one that nobody has seen yet; the stream goes all the same
+            if status := library.aclrtSynchronizeStream(handle):
+                details = {"launches": wait.launches}
+                fault = failure(library, "aclrtSynchronizeStream", "close a stream", status, **details)
             wait.passed()
-            self._destroy_events()
+            self._workspace = None  # not before the queued work has passed
+            self._kept.clear()
+            with self._reclaiming:
+                if self._owned:
+                    library.check(library.aclrtDestroyStream(handle), "aclrtDestroyStream", "close a stream")
+                self._destroy_events()
+        if fault is not None:
+            raise fault
 
 
 class Event(Owner):
@@ -220,8 +241,7 @@ class Event(Owner):
             api, status = "aclrtSynchronizeEvent", library.aclrtSynchronizeEvent(self.handle)
         else:
             api = "aclrtSynchronizeEventWithTimeout"
-            milliseconds = max(0, math.ceil(timeout * 1000))
-            status = library.aclrtSynchronizeEventWithTimeout(self.handle, milliseconds)
+            status = library.aclrtSynchronizeEventWithTimeout(self.handle, _milliseconds(timeout))
         library.check(status, api, "synchronize")
 
     def query(self) -> bool:
@@ -233,6 +253,7 @@ class Event(Owner):
 
     def elapsed_ms(self, start: Event) -> float:
         """Milliseconds from another event to this one. Both must have been reached."""
+        instance("start", start, Event)
         result = abi().ffi.new("float *")
         status = self._library.aclrtEventElapsedTime(result, start.handle, self.handle)
         self._library.check(status, "aclrtEventElapsedTime", "measure")

@@ -1,5 +1,10 @@
 // Copying and setting memory. The sides are told from the addresses, as CANN does: `kind` is only checked for its range.
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <functional>
 #include <string>
@@ -34,10 +39,25 @@ size_t extent(const Side &side, Shape shape) {
     return tooLarge ? SIZE_MAX : bytes;
 }
 
-// Why the bytes of a side cannot be touched, if they cannot. Host addresses are taken on trust.
+// Asks the kernel to read the first and the last byte, which tells wild pointers and most of the wrong lengths.
+std::optional<std::string> hostFault(const void *address, size_t bytes) {
+    const char *first = static_cast<const char *>(address);
+    bool wraps = bytes > SIZE_MAX - reinterpret_cast<uintptr_t>(address);
+    for (const char *at : {first, first + (bytes - 1)}) {
+        char byte;
+        iovec into{&byte, 1}, from{const_cast<char *>(at), 1};
+        if (!wraps && (process_vm_readv(getpid(), &into, 1, &from, 1, 0) == 1 || errno != EFAULT)) continue;
+        char text[32];
+        std::snprintf(text, sizeof text, "%p", address);
+        return std::to_string(bytes) + " bytes at " + text + " are no memory of this process";
+    }
+    return std::nullopt;
+}
+
+// Why the bytes of a side cannot be touched, if they cannot.
 std::optional<std::string> faultOf(const Side &side, Shape shape) {
-    if (!sim::isDeviceAddress(side.address)) return std::nullopt;
-    auto fault = sim::rangeFault(side.address, extent(side, shape));
+    size_t bytes = extent(side, shape);
+    auto fault = sim::isDeviceAddress(side.address) ? sim::rangeFault(side.address, bytes) : hostFault(side.address, bytes);
     return fault ? std::make_optional(std::string(side.name) + ": " + *fault) : std::nullopt;
 }
 
