@@ -34,6 +34,7 @@ KROPE_CTKV, INT8_NZCACHE, NZCACHE = 1, 2, 3
 BLOCK = 128
 
 _MANY_HEADS = 128
+_MOST_ROWS = 1 << 13  # heads times tokens whose scores exist at once
 _INVERSE_127 = np.float32(1) / np.float32(127)
 
 
@@ -189,36 +190,42 @@ def _attend_all(operands: _Operands, placed: list[Sequence]) -> MlaResult:
         if sequence.kv_length == 0:
             continue
         rows = slice(sequence.query_start, sequence.query_start + sequence.query_length)
-        output, lse = _attend_sequence(operands, sequence, rows)
-        result.atten_out[rows] = output.reshape(heads, -1, width).swapaxes(0, 1)
-        result.lse[rows, :, 0] = lse.reshape(heads, -1).T
+        heads_at_once = max(1, _MOST_ROWS // sequence.query_length)
+        for first in range(0, heads, heads_at_once):
+            part = slice(first, min(first + heads_at_once, heads))
+            output, lse = _attend_sequence(operands, sequence, rows, part)
+            count = part.stop - part.start
+            result.atten_out[rows, part] = output.reshape(count, -1, width).swapaxes(0, 1)
+            result.lse[rows, part, 0] = lse.reshape(count, -1).T
     return result
 
 
-def _attend_sequence(operands: _Operands, sequence: Sequence, rows: slice) -> tuple[Floats, Floats]:
-    """Output and lse of (1, H * new tokens) rows."""
-    scores = _scores(operands, sequence.query_length)
+def _attend_sequence(operands: _Operands, sequence: Sequence, rows: slice, heads: slice) -> tuple[Floats, Floats]:
+    """Output and lse of (1, heads * new tokens) rows."""
+    scores = _scores(operands, sequence.query_length, heads)
     # Heads outside, tokens inside: rows of the only key head.
     nope, rope = (
-        np.ascontiguousarray(widen(part[rows], scores.work).swapaxes(0, 1)).reshape(1, -1, part.shape[2])
+        np.ascontiguousarray(widen(part[rows, heads], scores.work).swapaxes(0, 1)).reshape(1, -1, part.shape[2])
         for part in (operands.q_nope, operands.q_rope)
     )
     state = StripedSoftmax(scores)
     for latent, rotated, term in _stripes(operands, sequence, scores):
         products = nope @ latent.T
         if operands.qk_descale is not None and operands.cache_mode == INT8_NZCACHE:
-            products *= _a_row(operands.qk_descale, sequence.query_length, scores)
+            products *= _a_row(operands.qk_descale[heads], sequence.query_length, scores)
         products += rope @ rotated.T
+        if term is not None:
+            term = np.tile(term, (heads.stop - heads.start, 1))
         state.add(scores.logits(products, term), latent[None])
     return state.result()
 
 
-def _scores(operands: _Operands, new_tokens: int) -> Scores:
+def _scores(operands: _Operands, new_tokens: int, heads: slice) -> Scores:
     if operands.cache_mode != INT8_NZCACHE:
         return scores_for(operands.q_rope.dtype, operands.qk_scale, operands.precision, half=False)
     kind = _ExactQuantisedScores if operands.precision == "exact" else _QuantisedScores
     assert operands.pv_descale is not None
-    return kind(operands.qk_scale, _a_row(operands.pv_descale, new_tokens, kind))
+    return kind(operands.qk_scale, _a_row(operands.pv_descale[heads], new_tokens, kind))
 
 
 def _a_row(a_head: Array, new_tokens: int, scores: Scores | type[Scores]) -> Floats:
@@ -227,7 +234,7 @@ def _a_row(a_head: Array, new_tokens: int, scores: Scores | type[Scores]) -> Flo
 
 
 def _stripes(operands: _Operands, sequence: Sequence, scores: Scores) -> Iterator[tuple[Floats, Floats, Floats | None]]:
-    """Latent keys, rotated keys and mask term of a stripe: a page, or four with 128 heads."""
+    """Latent keys, rotated keys and mask term (tokens, columns) of a stripe: a page, or four with 128 heads."""
     stripe = 4 * BLOCK if operands.q_nope.shape[1] == _MANY_HEADS and operands.cache_mode != INT8_NZCACHE else BLOCK
     table = operands.block_tables[sequence.number]
     blocked = operands.cache_mode != KROPE_CTKV
@@ -235,8 +242,6 @@ def _stripes(operands: _Operands, sequence: Sequence, scores: Scores) -> Iterato
     for start in range(0, sequence.kv_length, stripe):
         stop = min(start + stripe, sequence.kv_length)
         term = _mask_term(operands, sequence, start, stop, scores)
-        if term is not None:
-            term = np.tile(term, (operands.q_nope.shape[1], 1))
         yield latent.values(start, stop, scores.work), rotated.values(start, stop, scores.work), term
 
 
