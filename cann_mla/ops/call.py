@@ -65,6 +65,7 @@ class OperatorCall:
         self._stream = stream
         self._arguments: dict[str, Any] = {}
         self._inputs = ExitStack()
+        self._copied: dict[tuple[int, str], Tensor] = {}
         self._outputs = ExitStack()
         self._written_back: list[tuple[Tensor, npt.NDArray[Any]]] = []
 
@@ -134,5 +135,9 @@ class OperatorCall:
             return value
         if not isinstance(value, np.ndarray):
             raise TypeError(f"{name} must be a Tensor or a NumPy array, not {type(value).__name__}")
-        tensor = Tensor.from_numpy(value, device=self._stream.device, format=format, stream=self._stream)
-        return self._inputs.enter_context(tensor)
+        # An array given twice (a latent cache as key and as value) is one tensor twice.
+        known = (id(value), format)
+        if known not in self._copied:
+            tensor = Tensor.from_numpy(value, device=self._stream.device, format=format, stream=self._stream)
+            self._copied[known] = self._inputs.enter_context(tensor)
+        return self._copied[known]

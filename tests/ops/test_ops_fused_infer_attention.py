@@ -97,6 +97,18 @@ def test_mla_decode_on_a_paged_cache(stream: Any, formula: Any, layout: str) -> 
         np.testing.assert_allclose(got[b], want[0], rtol=2e-2, atol=8e-3)
 
 
+def test_an_array_given_twice_is_copied_once(stream: Any, operands: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    copied: list[int] = []
+    original = cann_mla.Tensor.from_numpy
+    monkeypatch.setattr(
+        cann_mla.Tensor, "from_numpy", lambda array, **more: (copied.append(id(array)), original(array, **more))[1]
+    )
+    q, k, _ = operands
+    with ops.fused_infer_attention(q, k, k, stream=stream, input_layout="BNSD"):
+        stream.synchronize()
+    assert copied == [id(q), id(k)]
+
+
 @pytest.mark.parametrize("version", [1, 2, 3, 4])
 def test_every_version_wanted_computes_the_same(stream: Any, operands: Any, formula: Any, version: int) -> None:
     with ops.fused_infer_attention(
