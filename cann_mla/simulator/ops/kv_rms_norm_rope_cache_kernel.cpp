@@ -182,7 +182,8 @@ void run(const Task &t, const Launch &launch) {
     });
 }
 
-Target makeTarget(const char *name, const TensorDesc &cache, int64_t width, const primitive::Named &scale, const primitive::Named &offset) {
+Target makeTarget(const char *name, const TensorDesc &cache, int64_t width, const primitive::Named &scale,
+                  const primitive::Named &offset) {
     bool takesOffset = offset.desc && primitive::isA950();
     return {name,
             scale.name,
