@@ -45,8 +45,8 @@ def test_sums_of_lengths_begin_where_output_begins() -> None:
 
 
 def test_starts_count_in_whole_blocks() -> None:
-    given = pages(context_lens=np.array([2, 1], np.int32), seq_starts=np.array([16, 7], np.int32), has_seq_starts=True)
-    assert first_column(paged_cache_load(**given).key)[:4] == [100, 101, 400, -1]
+    given = pages(context_lens=np.array([2, 10], np.int32), seq_starts=np.array([16, 7], np.int32), has_seq_starts=True)
+    assert first_column(paged_cache_load(**given).key)[:13] == [100, 101, *range(400, 410), -1]
 
 
 def test_a_negative_block_is_skipped() -> None:

@@ -1,5 +1,6 @@
 """AtbMLAPreprocess: the formula step by step, and identities between cache and weight forms."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,8 @@ import pytest
 
 from cann_mla.dtypes import BF16, Array
 from cann_mla.reference.atb_mla_preprocess import mla_preprocess
+
+Rounding = Callable[[Array], Array]
 
 HIDDEN, HEADS, TOKENS = 64, 2, 3
 LATENT, DOWN, UP = 1536, 2112, HEADS * 192
@@ -72,8 +75,12 @@ def turned(x: Array, cos: Array, sin: Array) -> Array:
                            second * cos[..., 32:] + first * sin[..., 32:]], -1)  # fmt: skip
 
 
-def formula(given: dict[str, Any]) -> dict[str, Array]:
-    """Every step in float64, token by token."""
+def unchanged(x: Array) -> Array:
+    return x
+
+
+def formula(given: dict[str, Any], store: Rounding = unchanged, half: Rounding = unchanged) -> dict[str, Array]:
+    """Every step in float64, token by token; `store` and `half` round where the device holds 16 bits."""
     g = {n: np.asarray(v).astype(np.float64) for n, v in given.items()}
     results: dict[str, list[Array]] = {"nope": [], "q_pe": [], "ckv": [], "k_pe": []}
     for token in range(TOKENS):
@@ -84,16 +91,18 @@ def formula(given: dict[str, Any]) -> dict[str, Array]:
                 q = np.clip(np.rint(n / g[f"quant_scale{step}"] + g[f"quant_offset{step}"]), -128, 127)
                 y = (g[weight] @ q + g[f"bias{step}"]) * g[f"de_scale{step}"]
             else:
+                n = half(n)
                 d = np.abs(n).max() / 127
                 y = g[weight] @ np.rint(n / d) * g[f"de_scale{step}"] * d
+            y = store(y)
             if step == 0:
                 ckv, k_pe, x = y[:512], y[512:576], y[576:]
         heads = y.reshape(HEADS, 192)
         cos, sin = g["cos"][token], g["sin"][token]
-        results["nope"].append(np.stack([heads[h, :128] @ g["wuk"][h] for h in range(HEADS)]))
-        results["q_pe"].append(turned(heads[:, 128:], cos, sin))
-        results["ckv"].append(norm(ckv) * g["gamma2"])
-        results["k_pe"].append(turned(k_pe, cos, sin))
+        results["nope"].append(store(np.stack([heads[h, :128] @ g["wuk"][h] for h in range(HEADS)])))
+        results["q_pe"].append(store(turned(heads[:, 128:], cos, sin)))
+        results["ckv"].append(store(norm(ckv) * g["gamma2"]))
+        results["k_pe"].append(store(turned(k_pe, cos, sin)))
     return {name: np.stack(rows) for name, rows in results.items()}
 
 
@@ -109,6 +118,19 @@ def test_steps_by_the_formula(quant_mode: int) -> None:
     np.testing.assert_allclose(got.kv_cache_out0[1, 2, 0], want["ckv"][0], rtol=1e-9)
     np.testing.assert_allclose(got.kv_cache_out0[0, 5, 0], want["ckv"][2], rtol=1e-9)
     np.testing.assert_allclose(got.kv_cache_out1[0, 5, 0], want["k_pe"][2], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("quant_mode", [0, 1])
+@pytest.mark.parametrize("kind", [np.float16, BF16.numpy])
+def test_device_precision_rounds_what_it_stores(quant_mode: int, kind: Any) -> None:
+    given = operands(quant_mode, kind=kind)
+    got = mla_preprocess(**given)
+    want = formula(given, lambda x: x.astype(kind).astype(float), lambda x: x.astype(np.float16).astype(float))
+    # Sums in single precision end on the other side of a tie now and then.
+    assert got.q_out1 is not None
+    assert (got.q_out0 == want["nope"]).mean() > 0.98
+    assert (got.q_out1 == want["q_pe"]).mean() > 0.98
+    assert (got.kv_cache_out0[0, 5, 0] == want["ckv"][2]).mean() > 0.98
 
 
 @pytest.mark.parametrize("quant_mode", [0, 1])

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from cann_mla.dtypes import BF16, Array
+from cann_mla.reference.atb_softmax import HalfScores, SingleScores
 from cann_mla.reference.ring_mla import merge, ring_mla
 
 SCALE = 192**-0.5
@@ -122,6 +123,39 @@ def test_scale_is_rounded_where_scores_are_float16() -> None:
         given["query_split1"][0, 0, 0], given["key_split1"][0, 0, 0] = 1, 1
         result = ring_mla(**{**given, "qk_scale": 0.07}, mask_type=0)
         assert result.softmax_lse[0, 0] == np.float32(scale)
+
+
+def test_steps_of_float16_scores_round_one_by_one() -> None:
+    scale, mask = np.float16(0.07), np.float16(0.3)
+    products = np.array([3.0003, -700.7, 65530.0], np.float32)
+    with np.errstate(over="ignore"):
+        half = products.astype(np.float16) * scale + mask
+    scores = HalfScores(0.07)
+    logits = scores.logits(products, np.full(3, mask, np.float32))
+    np.testing.assert_array_equal(logits, half)
+    got = scores.difference(np.array([-0.3, 5.01], np.float32), np.float32(9.55))
+    np.testing.assert_array_equal(got, np.array([-9.85, -4.54], np.float32).astype(np.float16))
+
+
+@pytest.mark.parametrize("kind", [np.float16, BF16.numpy])
+def test_numerators_round_to_nearest_even(kind: Any) -> None:
+    step = 2.0**-8 if kind == BF16.numpy else 2.0**-11
+    # In [1/2, 1) the step is `step`: ties lie half a step above and below its multiples.
+    ties = 0.5 + step * (np.arange(8) + 0.5)
+    values = np.concatenate([ties, np.random.default_rng(0).random(1000), [0, 1]]).astype(np.float32)
+    rounded = values.astype(kind).astype(np.float32)
+    np.testing.assert_array_equal(rounded[:8], 0.5 + step * 2 * np.array([0, 1, 1, 2, 2, 3, 3, 4]))
+    np.testing.assert_array_equal(SingleScores(1.0, np.dtype(kind)).weights(values.copy()), rounded)
+
+
+def test_merging_takes_the_rounded_output() -> None:
+    given = constant_scores(1, 4, calc_type=0)
+    step = 2.0**-7
+    given["value"] = np.array([1, 1, 1, 1 + step], np.float32)[:, None, None].repeat(128, 2).astype(BF16.numpy)
+    previous = {"prev_out": np.full((1, 1, 128), 1 + step).astype(BF16.numpy)}
+    previous["prev_lse"] = ring_mla(**{**given, "calc_type": 1}, mask_type=0).softmax_lse
+    # The mean of the four is 1 + step / 4, stored as 1; the mean of 1 and 1 + step is a tie, whose even end is 1.
+    assert (ring_mla(**given, **previous, mask_type=0).output == 1).all()
 
 
 def test_scores_in_float16_lose_what_lies_below_their_step() -> None:

@@ -43,3 +43,5 @@ def test_outside_vector(name: str) -> None:
         want = from_bits(expected[output], *outputs[output][::-1]).astype(np.float64)
         close = (got == want) | (np.abs(got - want) <= tolerance["atol"] + tolerance["rtol"] * np.abs(want))
         assert 1 - close.mean() <= tolerance["max_share"], output
+        # The kernel's own bits, where it was the kernel that ran: a missing rounding leaves a third of them.
+        assert (got == want).mean() >= record.get("same", {}).get(output, 0), output
