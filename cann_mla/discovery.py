@@ -11,6 +11,7 @@ import platform
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from os.path import isdir, isfile, realpath
 from pathlib import Path
 
 HOME_VARIABLES = ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME")
@@ -100,9 +101,9 @@ class Search:
     def installations(self) -> list[Installation]:
         """Every usable installation, the one to prefer first; what was refused is in ``attempts``."""
         found = []
-        seen: set[Path] = set()
+        seen: set[str] = set()
         for origin, home in self._homes():
-            if (real := home.resolve()) in seen:
+            if (real := realpath(home)) in seen:
                 continue
             seen.add(real)
             if (installation := self._examine(origin, home)) is not None:
@@ -123,11 +124,11 @@ class Search:
 
     def _examine(self, origin: str, home: Path) -> Installation | None:
         place = f"{home} ({origin})"
-        if not home.is_dir():
+        if not isdir(home):
             self.attempts.append(Attempt(place, "no such folder"))
             return None
         folders = [home / "lib64", home / f"{platform.machine()}-linux" / "lib64"]
-        folders = [folder for folder in folders if folder.is_dir()]
+        folders = [folder for folder in folders if isdir(folder)]
         runtime = _first(folders, *RUNTIMES)
         meta = _first(folders, META)
         operators = _operator_libraries([*folders, home / OP_API / "lib/linux" / platform.machine()])
@@ -145,8 +146,14 @@ class Search:
             self.attempts.append(Attempt(place, f"refused: no {', no '.join(missing)} in {where}"))
             return None
         packages = self.custom_packages(home)
-        version = installed_version(home)
-        self.attempts.append(Attempt(place, f"CANN {version or 'of unknown version'}"))
+        version, outcome = installed_version(home), "CANN of unknown version"
+        if version is not None:
+            try:
+                release_key(version)
+                outcome = f"CANN {version}"
+            except ValueError as error:
+                version, outcome = None, f"{outcome}: {error}"
+        self.attempts.append(Attempt(place, outcome))
         return Installation(
             home=home,
             version=version,
@@ -163,7 +170,7 @@ class Search:
                     home / f"{platform.machine()}-linux" / "include",
                     home / OP_API / "include",
                 )
-                if folder.is_dir()
+                if isdir(folder)
             ),
         )
 
@@ -183,7 +190,7 @@ class Search:
         packages = []
         for origin, folder in places:
             library = folder / "op_api/lib" / CUSTOM
-            if library.is_file():
+            if isfile(library):
                 packages.append(folder)
                 self.attempts.append(Attempt(f"{folder} ({origin})", "custom operator package"))
             else:
@@ -195,17 +202,22 @@ class Search:
         if atb := self.environment.get("ATB_HOME_PATH"):
             library = Path(atb) / "lib/libatb.so"
             places.append(library)
-            outcome = "ATB" if library.is_file() else f"refused: no {library}"
+            outcome = "ATB" if isfile(library) else f"refused: no {library}"
             self.attempts.append(Attempt(f"{atb} (ATB_HOME_PATH)", outcome))
         else:
             self.attempts.append(Attempt("ATB_HOME_PATH", "not set, so no ATB operators"))
-        return tuple(path for path in places if path.is_file())
+        return tuple(path for path in places if isfile(path))
+
+
+def _text(path: Path) -> str:
+    """A small text file of an installation; bytes that are no UTF-8 match nothing that is searched for."""
+    return path.read_text(encoding="utf-8", errors="replace")
 
 
 def _first(folders: list[Path], *names: str) -> Path | None:
     for name in names:
         for folder in folders:
-            if (folder / name).is_file():
+            if isfile(folder / name):
                 return folder / name
     return None
 
@@ -213,16 +225,16 @@ def _first(folders: list[Path], *names: str) -> Path | None:
 def _operator_libraries(folders: list[Path]) -> tuple[Path, ...]:
     """One family of operator libraries: CANN forbids to mix the aggregate with those by repository."""
     for folder in folders:
-        if (folder / PER_REPOSITORY).is_file():
+        if isfile(folder / PER_REPOSITORY):
             return tuple(sorted(folder.glob("libopapi_*.so")))
     aggregate = _first(folders, AGGREGATE)
     return (aggregate,) if aggregate else ()
 
 
 def _load_priority(config: Path) -> list[str]:
-    if not config.is_file():
+    if not isfile(config):
         return []
-    line = re.search(r"^\s*load_priority\s*=(.*)$", config.read_text(encoding="utf-8"), re.MULTILINE)
+    line = re.search(r"^\s*load_priority\s*=(.*)$", _text(config), re.MULTILINE)
     return [name.strip() for name in line.group(1).split(",") if name.strip()] if line else []
 
 
@@ -236,7 +248,7 @@ def installed_version(home: Path) -> str | None:
         *((path, r"^Version=(\S+)") for path in sorted(home.glob("share/info/*/version.info"))),
     ]
     for path, pattern in sources:
-        if path.is_file() and (match := re.search(pattern, path.read_text(encoding="utf-8"), re.MULTILINE)):
+        if isfile(path) and (match := re.search(pattern, _text(path), re.MULTILINE)):
             return match.group(1)
     return None
 

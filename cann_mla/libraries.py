@@ -311,6 +311,10 @@ def _open_simulator(search: Search) -> Library:
     library._attempts[:0] = [*search.attempts, Attempt(str(path), f"refused: {refusal}" if refusal else "simulator")]
     if refusal:
         raise LibraryNotFoundError(
-            "The simulator could not be loaded.", library.search_report, "Reinstall the package: pip install ."
+            "The simulator could not be loaded.",
+            library.search_report,
+            "CANN_MLA_SIM_LIBRARY names that file; unset it for the simulator of the package"
+            if named
+            else "Reinstall the package: pip install .",
         )
     return library

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cann_mla.binding import abi
+from cann_mla.headers.elf import missing_bytes
 
 _NOT_LOADED = "cannot open shared object file"
 _DRIVER_FOLDERS = ("/usr/local/Ascend/driver/lib64/driver", "/usr/local/Ascend/driver/lib64/common")
@@ -27,6 +28,9 @@ class SharedObject:
         """Load the file; False if the loader refused it, with its words in ``refusal``."""
         if self._handle is None and self.refusal is None:
             lib, ffi = abi().lib, abi().ffi
+            if missing := missing_bytes(self.path):
+                self.refusal = f"{self.path}: the file is cut off, {missing} bytes are missing"
+                return False
             handle = lib.dlopen(os.fsencode(self.path), lib.RTLD_LAZY | lib.RTLD_LOCAL)
             if handle == ffi.NULL:
                 self.refusal = _explain(ffi.string(lib.dlerror()).decode(errors="replace"), self.path)

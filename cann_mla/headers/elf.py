@@ -6,6 +6,7 @@ import struct
 from pathlib import Path
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+_SEGMENT = struct.Struct("<IIQQQQQQ")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _DYNAMIC_SYMBOLS = 11
@@ -32,6 +33,28 @@ def exported_functions(path: Path | str) -> set[str]:
         return _functions(data)
     except (struct.error, IndexError, ValueError) as error:
         raise ValueError(f"{path} is a damaged ELF library ({error})") from None
+
+
+def missing_bytes(path: Path | str) -> int:
+    """How many bytes a 64-bit ELF file is too short for its segments: loading such a file would crash.
+
+    0 for a whole file, and for anything that is no such file, which the loader refuses by itself.
+    """
+    try:
+        with open(path, "rb") as file:
+            header = file.read(_HEADER.size)
+            if header[:6] != b"\x7fELF\x02\x01":
+                return 0
+            _, _, _, _, _, start, _, _, _, entry, count, *_ = _HEADER.unpack(header)
+            file.seek(start)
+            table = file.read(entry * count)
+            size = file.seek(0, 2)
+    except (OSError, struct.error):
+        return 0
+    if len(table) < entry * count:
+        return start + entry * count - size
+    segments = [_SEGMENT.unpack_from(table, i * entry) for i in range(count)]
+    return max([0, *(offset + length - size for _, _, offset, _, _, length, _, _ in segments)])
 
 
 def _functions(data: bytes) -> set[str]:

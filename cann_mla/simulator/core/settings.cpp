@@ -47,6 +47,9 @@ Settings readEnvironment() {
     }
     const char *strictText = std::getenv("CANN_MLA_SIM_STRICT");
     result.strict = strictText != nullptr && *strictText != '\0' && std::string(strictText) != "0";
+    if (result.strict && std::string(strictText) != "1") {
+        std::fprintf(stderr, "cann_mla simulator: CANN_MLA_SIM_STRICT=%s is taken as 1: give 0 or 1\n", strictText);
+    }
     return result;
 }
 
