@@ -15,12 +15,15 @@ from cann_mla.ops.mla_prolog import (
     mla_prolog_v3,
     pack_weight,
 )
+from cann_mla.ops.mla_prolog_quant import MlaPrologQuantPlan, MlaPrologQuantResult, mla_prolog, mla_prolog_quant
 from cann_mla.ops.paging import block_table, from_paged_cache, paged_cache
 from cann_mla.ops.ring_attention_update import (
     RingAttentionUpdateResult,
     ring_attention_update,
     softmax_statistics,
 )
+from cann_mla.ops.ring_mla import RingMlaResult, ring_mla, ring_mla_mask
+from cann_mla.ops.sequence import OperatorSequence
 from cann_mla.ops.sequence_lengths import lengths_of, prefix_sums
 
 __all__ = [
@@ -28,8 +31,12 @@ __all__ = [
     "SCENARIOS",
     "FusedInferAttentionResult",
     "KvQuantisation",
+    "MlaPrologQuantPlan",
+    "MlaPrologQuantResult",
     "MlaPrologResult",
+    "OperatorSequence",
     "RingAttentionUpdateResult",
+    "RingMlaResult",
     "band_mask",
     "block_table",
     "causal_mask",
@@ -37,6 +44,8 @@ __all__ = [
     "from_paged_cache",
     "fused_infer_attention",
     "lengths_of",
+    "mla_prolog",
+    "mla_prolog_quant",
     "mla_prolog_v1",
     "mla_prolog_v2",
     "mla_prolog_v3",
@@ -45,6 +54,8 @@ __all__ = [
     "paged_cache",
     "prefix_sums",
     "ring_attention_update",
+    "ring_mla",
+    "ring_mla_mask",
     "snake_case",
     "softmax_statistics",
     "unpack_int4",

@@ -115,6 +115,12 @@ class OperatorCall:
         self._arguments[self._parameters[name].name] = given
         return given
 
+    def on_host(self, name: str, values: npt.NDArray[Any]) -> Tensor:
+        """Give an operand that C reads on the host, in phase one."""
+        tensor = self._inputs.enter_context(Tensor.from_numpy(values, device=self._stream.device, host=True))
+        self._arguments[self._parameters[name].name] = tensor
+        return tensor
+
     def run(self) -> None:
         """Both phases. Returns when the work is queued; with arrays to update, when it is done."""
         self._operator(stream=self._stream, **self._arguments)

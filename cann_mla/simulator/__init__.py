@@ -86,12 +86,13 @@ def compile_flags() -> list[str]:
 
 
 def link_flags() -> list[str]:
-    """Flags that link a program with the simulator and let it find the library when it runs.
+    """Flags that link a program with the simulator, and with its ATB if the program uses that, and let it find them.
 
     ``-lascendcl -lnnopbase -lopapi`` instead of ``-lcann_mla_sim`` works as well.
     """
     folder = library_dir()
-    return [f"-L{folder}", "-lcann_mla_sim", f"-Wl,-rpath,{folder}"]
+    atb = ["-Wl,--push-state,--as-needed", "-lcann_mla_sim_atb", "-Wl,--pop-state"]
+    return [f"-L{folder}", *atb, "-lcann_mla_sim", f"-Wl,-rpath,{folder}"]
 
 
 def environment(base: dict[str, str] | None = None) -> dict[str, str]:
