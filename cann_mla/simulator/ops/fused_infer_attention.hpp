@@ -82,6 +82,18 @@ inline int64_t elements(const Shape &shape) {
     return n;
 }
 
+// Arithmetic as the machine does it: CANN computes with whatever callers pass, and wraps around.
+inline int64_t plus(int64_t a, int64_t b) {
+    return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+}
+inline int64_t minus(int64_t a, int64_t b) {
+    return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
+}
+inline int64_t times(int64_t a, int64_t b) {
+    return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+}
+inline int64_t over(int64_t a, int64_t b) { return b == -1 ? minus(0, a) : a / b; }
+
 inline bool isHalf(aclDataType t) { return t == ACL_FLOAT16 || t == ACL_BF16; }
 
 // Attributes that CANN reads as 32 bits although the prototype says 64.

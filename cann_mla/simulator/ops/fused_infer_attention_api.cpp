@@ -1,5 +1,8 @@
 // aclnnFusedInferAttentionScore, V1 to V5: every prototype becomes the same Arguments, then the same phase one.
 #include "aclnnop/aclnn_fused_infer_attention_score.h"
+
+#include <utility>
+
 #include "aclnnop/aclnn_fused_infer_attention_score_v2.h"
 #include "aclnnop/aclnn_fused_infer_attention_score_v3.h"
 #include "aclnnop/aclnn_fused_infer_attention_score_v4.h"
@@ -158,9 +161,9 @@ int32_t judge(PhaseOne &call, Params &p) {
     if (call.executorIsNull()) refuse(paramNullptr, "executor is null; it is required");
     if (producesNothing(p)) return call.acceptEmpty();
     if (auto views = call.checkViews()) return call.reject(*views);
-    Route route = checkTiling(p);
-    reportIgnored(p, route);
-    return call.accept(systemWorkspace, makeKernel(p, route));
+    Plan plan = makePlan(p, checkTiling(p));
+    reportIgnored(plan);
+    return call.accept(systemWorkspace, makeKernel(std::move(plan)));
 }
 
 int32_t phaseOne(const char *api, int version, Lengths lengths, const Arguments &a, uint64_t *workspaceSize,

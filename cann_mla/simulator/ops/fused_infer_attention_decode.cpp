@@ -53,7 +53,7 @@ void readTokenLengths(Decode &s) {
     s.batch = static_cast<uint32_t>(ends.size());
     int64_t longest = 0, previous = 0;
     for (int64_t end : ends) {
-        int64_t length = end - previous;
+        int64_t length = minus(end, previous);
         require(length >= 0 && length <= 32, "actualSeqLengthsOptional gives a batch ", length,
                 " query tokens; 0 to 32 are allowed");
         longest = std::max(longest, length);

@@ -105,15 +105,15 @@ void checkPerChannel(const Decode &s, const char *name, const Shape &shape, int6
     if (s.nzCache) {
         Shape wanted = s.layout == "BNSD"                 ? Shape{n, 1, d}
                        : oneOf(s.layout, {"BSND", "TND"}) ? Shape{n, d}
-                       : s.layout == "BSH"                ? Shape{n * d}
+                       : s.layout == "BSH"                ? Shape{times(n, d)}
                                                           : shape;
         require(shape == wanted, name, " has shape ", shape, "; expected ", wanted, " with a cache of 5 axes");
         return;
     }
     bool fits = shape == Shape{parts, n, 1, d} || shape == Shape{parts, 1, n, d} || shape == Shape{parts, n, d} ||
-                shape == Shape{parts, n * d};
+                shape == Shape{parts, times(n, d)};
     require(fits, name, " has shape ", shape, "; a per-channel scale is [", parts, ", ", n, ", 1, ", d, "], [", parts,
-            ", ", n, ", ", d, "] or [", parts, ", ", n * d, "]");
+            ", ", n, ", ", d, "] or [", parts, ", ", times(n, d), "]");
 }
 
 void checkScaleShape(Decode &s, const char *name, const Shape &shape) {

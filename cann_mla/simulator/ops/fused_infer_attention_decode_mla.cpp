@@ -38,7 +38,7 @@ void requireCache(const char *name, const Shape &shape, const Shape &wanted) {
 
 Shape cacheShape(const Decode &s, int64_t d, int64_t elementSize) {
     int64_t n = s.kvHeads, block = s.blockSize, inner = 32 / elementSize;
-    if (s.cache == Axes::HiddenLast) return {0, block, n * d};
+    if (s.cache == Axes::HiddenLast) return {0, block, times(n, d)};
     if (s.cache == Axes::HeadsFirst) return {0, n, block, d};
     return {0, n, d / inner, block, inner};
 }

@@ -33,8 +33,8 @@ void checkLengthValues(Decode &s, uint32_t count) {
 void checkScaleShape(const char *name, const Tensor &t, const Decode &s) {
     if (elements(t.shape) == 1 || t.shape.empty() || t.shape.size() > 4) return;
     int64_t n = s.heads, d = s.d;
-    const Shape allowed[] = {{1, n, 1, d}, {n, 1, d},  {n, d},        {1, 1, n, d},
-                             {1, n, d},    {1, n * d}, {1, 1, n * d}, {n * d}};
+    const Shape allowed[] = {{1, n, 1, d},     {n, 1, d},           {n, d},       {1, 1, n, d}, {1, n, d},
+                             {1, times(n, d)}, {1, 1, times(n, d)}, {times(n, d)}};
     require(std::find(std::begin(allowed), std::end(allowed), t.shape) != std::end(allowed), name, " has shape ",
             t.shape, "; allowed: one element, or one for each of N ", n, " and D ", d);
 }
@@ -144,7 +144,7 @@ void checkDecodePrefix(Decode &s) {
     int64_t n = s.kvHeads, d = s.d;
     bool hiddenLast = s.query == Decode::Axes::HiddenLast;
     bool fits = !hiddenLast           ? axis(k.shape, 1) == n && axis(k.shape, 3) == d
-                : k.shape.size() == 3 ? k.shape[2] == static_cast<int64_t>(bits32(n * d))
+                : k.shape.size() == 3 ? k.shape[2] == static_cast<int64_t>(bits32(times(n, d)))
                 : k.shape.size() == 4 ? k.shape[2] == n && k.shape[3] == d
                                       : true;
     require(fits, "keySharedPrefixOptional has shape ", k.shape, "; N and D must be those of key, ", n, " and ", d);

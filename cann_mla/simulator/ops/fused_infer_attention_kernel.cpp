@@ -1,6 +1,7 @@
 #include "ops/fused_infer_attention_kernel.hpp"
 
 #include <memory>
+#include <utility>
 
 #include "numeric/parallel.hpp"
 #include "ops/fused_infer_attention_flash.hpp"
@@ -8,8 +9,8 @@
 
 namespace sim::fia {
 
-Kernel makeKernel(const Params &params, Route route) {
-    auto plan = std::make_shared<const Plan>(makePlan(params, route));
+Kernel makeKernel(Plan given) {
+    auto plan = std::make_shared<const Plan>(std::move(given));
     return [plan](const Launch &launch) {
         Operands operands;
         bindOutputs(*plan, launch, operands);

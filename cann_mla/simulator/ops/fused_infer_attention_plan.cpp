@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t unlimited = 2147483647;
 
 // Shapes of accepted calls may be absurd as long as nobody launches them; sizes then saturate.
-int64_t times(int64_t a, int64_t b) {
+int64_t saturatedProduct(int64_t a, int64_t b) {
     int64_t product;
     return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
 }
@@ -27,7 +27,7 @@ Axes readAxes(const Tensor &t, Layout layout, int64_t heads) {
     Shape strides = t.strides;
     if (strides.empty()) {
         strides.assign(t.shape.size(), 1);
-        for (size_t i = t.shape.size(); i-- > 1;) strides[i - 1] = times(strides[i], t.shape[i]);
+        for (size_t i = t.shape.size(); i-- > 1;) strides[i - 1] = saturatedProduct(strides[i], t.shape[i]);
     }
     auto size = [&](size_t i) { return i < t.shape.size() ? t.shape[i] : 0; };
     auto step = [&](size_t i) { return i < strides.size() ? strides[i] : 0; };
@@ -85,7 +85,8 @@ void readQuery(Plan &plan, const LayoutPair &layouts) {
     plan.dv = out.d;
     require(plan, out.batches == q.batches && out.heads == q.heads && out.tokens == q.tokens,
             "attentionOut does not have the axes of query");
-    plan.lse = isTokens(layouts.out) ? Steps{0, 1, plan.heads} : Steps{times(plan.heads, plan.rows), plan.rows, 1};
+    plan.lse =
+        isTokens(layouts.out) ? Steps{0, 1, plan.heads} : Steps{saturatedProduct(plan.heads, plan.rows), plan.rows, 1};
 }
 
 void readPages(Plan &plan) {
@@ -95,7 +96,7 @@ void readPages(Plan &plan) {
     plan.kvHeads = key.size() == 3 ? (attribute == 0 ? plan.heads : attribute) : axis(key, 1);
     require(plan, p.blockTable->shape.size() == 2 && p.blockTable->dtype == ACL_INT32,
             "blockTable is not an INT32 matrix");
-    plan.columns = plan.impossible.empty() ? times(p.blockTable->shape[1], low32(p.blockSize)) : 0;
+    plan.columns = plan.impossible.empty() ? saturatedProduct(p.blockTable->shape[1], low32(p.blockSize)) : 0;
     require(plan, key.size() >= 3 && key.size() <= 5, "the key cache does not have 3, 4 or 5 axes");
 }
 

@@ -10,7 +10,7 @@ constexpr int64_t unlimited = 214748647;  // CANN's constant, a digit short of 2
 
 uint32_t bits32(int64_t value) { return static_cast<uint32_t>(value); }
 
-int64_t negated(int64_t value) { return static_cast<int64_t>(0 - static_cast<uint64_t>(value)); }
+int64_t negated(int64_t value) { return minus(0, value); }
 
 struct Band {
     int64_t pre, next;
@@ -38,7 +38,7 @@ Lengths lengthsOf(const Prompt &s, size_t i) {
     int64_t kv = hasValues(s.p.actualSeqLengthsKv) ? promptLength(s.p.actualSeqLengthsKv, i)
                  : s.list                          ? s.listLengths[i]
                                                    : s.longestKv;
-    return {q, kv + s.prefixLength};
+    return {q, plus(kv, s.prefixLength)};
 }
 
 void checkPlainBatch(const Prompt &s, const Band &band, const Lengths &lens) {
@@ -52,15 +52,15 @@ void checkPlainBatch(const Prompt &s, const Band &band, const Lengths &lens) {
 void checkRowsForOffset(const Prompt &s, const Band &band, const Lengths &lens) {
     const MaybeTensor &offset = s.p.quantOffset2;
     if (!s.int8Out() || !offset || elements(offset->shape) == 0) return;
-    int64_t pre = band.pre, next = band.next, ahead = lens.kv - lens.q;
+    int64_t pre = band.pre, next = band.next, ahead = minus(lens.kv, lens.q);
     if (band.mode == 3) {
         pre = unlimited;
         next = ahead;
     } else if (band.mode == 4) {
-        pre -= ahead;
-        next += ahead;
+        pre = minus(pre, ahead);
+        next = plus(next, ahead);
     }
-    require(pre + ahead >= 0 && next >= 0, "quantOffset2Optional is given, and a batch of ", lens.q, " query and ",
+    require(plus(pre, ahead) >= 0 && next >= 0, "quantOffset2Optional is given, and a batch of ", lens.q, " query and ",
             lens.kv, " key tokens has rows that attend to nothing");
 }
 

@@ -16,11 +16,12 @@ void checkCache(const Prompt &s, int32_t block) {
             " in layout ", s.layout);
     auto h = static_cast<int64_t>(s.h);
     if (k.size() == 3) {
-        require(k[1] == block && k[2] * s.ratio == h && k[2] <= 65535, "the key cache has shape ", k,
+        require(k[1] == block && times(k[2], s.ratio) == h && k[2] <= 65535, "the key cache has shape ", k,
                 "; expected [blocks, ", block, ", ", h / s.ratio, "], the last at most 65535");
     } else {
-        require(k[1] * s.ratio == p.numHeads && k[2] == block && k[3] == h / p.numHeads, "the key cache has shape ", k,
-                "; expected [blocks, ", p.numHeads / s.ratio, ", ", block, ", ", h / p.numHeads, "]");
+        require(times(k[1], s.ratio) == p.numHeads && k[2] == block && k[3] == h / p.numHeads,
+                "the key cache has shape ", k, "; expected [blocks, ", p.numHeads / s.ratio, ", ", block, ", ",
+                h / p.numHeads, "]");
     }
 }
 

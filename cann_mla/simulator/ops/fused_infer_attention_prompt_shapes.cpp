@@ -151,14 +151,14 @@ void readPromptAxes(Prompt &s) {
         s.b = s.bKv = 1;
         s.s = bits32(q[1]);
         s.s2 = bits32(axis(k, 1));
-        s.h = static_cast<uint64_t>(s.p.numHeads * q[2]);
+        s.h = static_cast<uint64_t>(times(s.p.numHeads, q[2]));
     } else {
         size_t length = s.headsFirst() ? 2 : 1;
         s.b = bits32(q[0]);
         s.bKv = bits32(axis(k, 0));
         s.s = bits32(q[length]);
         s.s2 = bits32(axis(k, length));
-        s.h = static_cast<uint64_t>(q.size() == 3 ? q[2] : q[1] * q[2] * q[3] / q[length]);
+        s.h = static_cast<uint64_t>(q.size() == 3 ? q[2] : times(times(q[1], q[2]), q[3]) / q[length]);
     }
     if (s.list) s.s2 = bits32(*std::max_element(s.listLengths.begin(), s.listLengths.end()));
 }

@@ -19,11 +19,11 @@ int64_t headDimOf(const Prompt &s, const Shape &shape, bool kv) {
     if (!s.paged || !kv) return axis(shape, 2);
     switch (s.p.key->front().shape.size()) {
         case 5:
-            return axis(shape, 4) * axis(shape, 2);
+            return times(axis(shape, 4), axis(shape, 2));
         case 4:
             return axis(shape, 3);
         default:
-            return axis(shape, 2) / s.p.numKeyValueHeads;
+            return over(axis(shape, 2), s.p.numKeyValueHeads);
     }
 }
 
@@ -105,12 +105,12 @@ void checkLengthOrder(const Prompt &s) {
 
 int64_t queryLength(const Prompt &s, size_t i) {
     const auto &ends = s.p.actualSeqLengths->values;
-    return ends[i] - (i ? ends[i - 1] : 0);
+    return minus(ends[i], i ? ends[i - 1] : 0);
 }
 
 int64_t keyLength(const Prompt &s, size_t i) {
     const auto &ends = s.p.actualSeqLengthsKv->values;
-    return ends[i] - (i && !s.paged ? ends[i - 1] : 0);
+    return minus(ends[i], i && !s.paged ? ends[i - 1] : 0);
 }
 
 }  // namespace
@@ -121,7 +121,7 @@ void checkPromptTokens(Prompt &s) {
     checkHeads(s);
     checkHeadDims(s);
     checkLengthOrder(s);
-    s.h = static_cast<uint64_t>(s.p.numHeads * s.p.query->shape[2]);
+    s.h = static_cast<uint64_t>(times(s.p.numHeads, s.p.query->shape[2]));
 }
 
 void checkPromptTokenPages(Prompt &s) {
@@ -149,9 +149,10 @@ void checkPromptTokenPages(Prompt &s) {
     require(k.size() == v.size() && k[0] == v[0] && k[1] == v[1], "the key cache has shape ", k,
             " and the value cache ", v, "; they must agree");
     auto n = p.numHeads, d = static_cast<int64_t>(s.h) / n;
-    bool fits = k.size() == 3   ? k[2] * s.ratio == static_cast<int64_t>(s.h) && k[2] <= 65535
-                : k.size() == 4 ? k[2] == v[2] && k[1] * s.ratio == n && k[3] == d
-                                : k[3] == v[3] && k[4] == v[4] && k[1] * s.ratio == n && k[4] != 0 && k[2] * 16 == d;
+    bool fits = k.size() == 3 ? times(k[2], s.ratio) == static_cast<int64_t>(s.h) && k[2] <= 65535
+                : k.size() == 4
+                    ? k[2] == v[2] && times(k[1], s.ratio) == n && k[3] == d
+                    : k[3] == v[3] && k[4] == v[4] && times(k[1], s.ratio) == n && k[4] != 0 && times(k[2], 16) == d;
     require(fits, "the key cache has shape ", k, "; N or D do not fit query, ", p.query->shape);
     require(table[0] == b && table[1] >= most, "blockTableOptional has shape ", table, "; expected [", b, ", at least ",
             most, "]");
@@ -172,8 +173,8 @@ void checkPromptTokenMask(const Prompt &s) {
         require(sparse != 3 || q <= kv, "batch ", i, " has ", q, " query tokens and ", kv,
                 " key tokens; with sparseMode 3 the key must be at least as long");
         if (sparse != 4 || q == 0 || kv == 0) continue;
-        require(pre + q >= 0 && next + kv >= 0, "preTokens is ", pre, " and nextTokens ", next, "; batch ", i, " has ",
-                q, " query tokens and ", kv, " key tokens, all outside the band");
+        require(plus(pre, q) >= 0 && plus(next, kv) >= 0, "preTokens is ", pre, " and nextTokens ", next, "; batch ", i,
+                " has ", q, " query tokens and ", kv, " key tokens, all outside the band");
     }
 }
 

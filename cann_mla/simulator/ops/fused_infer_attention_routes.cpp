@@ -29,11 +29,11 @@ int64_t kvHeadsOf(const Params &p) { return p.numKeyValueHeads == 0 ? p.numHeads
 std::optional<int64_t> pagedHeadDim(const Shape &value, int64_t kvHeads) {
     switch (value.size()) {
         case 3:
-            return value[2] / kvHeads;
+            return over(value[2], kvHeads);
         case 4:
             return value[3];
         case 5:
-            return value[2] * value[4];
+            return times(value[2], value[4]);
         default:
             return std::nullopt;
     }
@@ -49,8 +49,8 @@ std::optional<HeadDims> sharedHeadDims(const Params &p, const std::string &layou
     if (rank == 0 || query.size() != rank) return std::nullopt;
     int64_t heads = hiddenLast(layout) ? p.numHeads : 1;
     HeadDims dims;
-    dims.query = query[rank - 1] / heads;
-    if (p.queryRope) dims.rope = axis(p.queryRope->shape, rank - 1) / heads;
+    dims.query = over(query[rank - 1], heads);
+    if (p.queryRope) dims.rope = over(axis(p.queryRope->shape, rank - 1), heads);
     if (p.blockTable) {
         auto paged = pagedHeadDim(value, kvHeadsOf(p));
         if (!paged) return std::nullopt;
@@ -58,7 +58,7 @@ std::optional<HeadDims> sharedHeadDims(const Params &p, const std::string &layou
         return dims;
     }
     if (value.size() != rank) return std::nullopt;
-    dims.value = value[rank - 1] / (hiddenLast(layout) ? kvHeadsOf(p) : 1);
+    dims.value = over(value[rank - 1], hiddenLast(layout) ? kvHeadsOf(p) : 1);
     return dims;
 }
 
@@ -81,9 +81,9 @@ bool splitFuseHeadDim(const Params &p, int64_t d) {
         require(p.numKeyValueHeads != 0,
                 "numKeyValueHeads is 0; in layout TND with a paged cache of 3 axes it must be given (real CANN "
                 "crashes here)");
-        return fits(key[2] / p.numKeyValueHeads, axis(value, 2) / p.numKeyValueHeads, key[1]);
+        return fits(over(key[2], p.numKeyValueHeads), over(axis(value, 2), p.numKeyValueHeads), key[1]);
     }
-    return key.size() == 5 && d != 64 && d != 128 && fits(key[2] * 16, axis(value, 2) * 16, key[3]);
+    return key.size() == 5 && d != 64 && d != 128 && fits(times(key[2], 16), times(axis(value, 2), 16), key[3]);
 }
 
 // Independent of post quantisation, which the two places that ask see differently.
@@ -137,7 +137,7 @@ int64_t queryHeadDim(const Params &p, const std::string &l) {
     const Shape &q = p.query->shape;
     if (isOneOf(l, {"NSD", "TND", "TND_NTD", "NTD_TND"})) return axis(q, 2);
     if (isOneOf(l, {"BNSD_BSND", "BNSD_NBSD", "BNSD", "BSND_NBSD", "BSND"})) return axis(q, 3);
-    return axis(q, 2) / p.numHeads;
+    return over(axis(q, 2), p.numHeads);
 }
 
 int64_t valueHeadDim(const Params &p, const Legacy &legacy) {
@@ -149,7 +149,7 @@ int64_t valueHeadDim(const Params &p, const Legacy &legacy) {
     }
     bool tokenLike = isOneOf(legacy.layout, {"NSD", "TND", "TND_NTD", "NTD_TND"});
     bool four = isOneOf(legacy.layout, {"BNSD_BSND", "BNSD_NBSD", "BNSD", "BSND_NBSD", "BSND"});
-    if (!tokenLike && !four) return axis(value, 2) / kvHeadsOf(p);
+    if (!tokenLike && !four) return over(axis(value, 2), kvHeadsOf(p));
     size_t rank = four ? 4 : 3;
     require(value.size() == rank, "value has shape ", value, "; layout ", legacy.layout, " wants ", rank, " axes");
     return value[rank - 1];
@@ -184,7 +184,7 @@ void checkOutputShape(const Params &p, const Legacy &g) {
     if (out == "NSD")
         wanted = {g.n, g.s, g.dv};
     else if (out == "BSH")
-        wanted = {g.b, g.s, g.dv * g.n};
+        wanted = {g.b, g.s, times(g.dv, g.n)};
     else if (out == "NBSD")
         wanted = {g.n, g.b, g.s, g.dv};
     else if (out == "BSND")
@@ -232,12 +232,12 @@ int64_t longestQueryOfTokens(const Params &p) {
     if (batches == 0) return 0;
     const auto &lens = p.actualSeqLengths->values;
     if (lens.empty() || !p.actualSeqLengthsKv->hasValues()) {
-        return (axis(p.query->shape, 0) + batches - 1) / batches;
+        return plus(axis(p.query->shape, 0), batches - 1) / batches;
     }
     require(static_cast<int64_t>(lens.size()) >= batches, "actualSeqLengthsOptional has ", lens.size(),
             " entries; blockTableOptional has ", batches, " rows (real CANN reads past the end here)");
     int64_t longest = lens[0];
-    for (int64_t i = 1; i < batches; ++i) longest = std::max(longest, lens[i] - lens[i - 1]);
+    for (int64_t i = 1; i < batches; ++i) longest = std::max(longest, minus(lens[i], lens[i - 1]));
     return longest;
 }
 

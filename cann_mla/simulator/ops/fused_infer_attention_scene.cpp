@@ -76,7 +76,7 @@ int64_t headDim(const char *name, const Shape &shape, Layout layout, int64_t hea
                     " heads");
             return shape[2] / heads;
         case Layout::NZ:
-            return shape[2] * shape[4];
+            return times(shape[2], shape[4]);
         default:
             return shape.back();
     }
@@ -203,8 +203,8 @@ void readBatchAndQueryLength(Scene &s) {
     }
     int64_t previous = 0;
     for (int64_t end : s.qLens->values) {
-        s.qSizes.push_back(end - previous);
-        s.s1 = std::max(s.s1, end - previous);
+        s.qSizes.push_back(minus(end, previous));
+        s.s1 = std::max(s.s1, minus(end, previous));
         previous = end;
     }
 }
@@ -225,7 +225,7 @@ void readPagedLength(Scene &s) {
             s.maxBlocksPerBatch = std::max(s.maxBlocksPerBatch, (len + s.blockSize - 1) / s.blockSize);
         }
     }
-    s.s2 = (s.lengthsUnknown ? table[1] : s.maxBlocksPerBatch) * s.blockSize;
+    s.s2 = times(s.lengthsUnknown ? table[1] : s.maxBlocksPerBatch, s.blockSize);
 }
 
 void readTokenKvLength(Scene &s) {
@@ -236,7 +236,7 @@ void readTokenKvLength(Scene &s) {
     const auto &lens = s.kvLens()->values;
     int64_t count = std::min<int64_t>(s.b, lens.size());
     for (int64_t i = 0; i < count; ++i) {
-        int64_t length = lens[i] - (i == 0 ? 0 : lens[i - 1]);
+        int64_t length = minus(lens[i], i == 0 ? 0 : lens[i - 1]);
         s.kvSizes.push_back(length);
         s.s2 = std::max(s.s2, length);
     }
@@ -274,7 +274,7 @@ void readRope(Scene &s) {
     s.dDiffers = s.d != s.dv && !(s.d == 192 && s.dv == 128);
     if (s.rope == Rope::Combined) {
         s.mla = Mla::Combined128;
-        s.dRope = s.d - s.dv;
+        s.dRope = minus(s.d, s.dv);
     } else if (s.rope == Rope::Split) {
         s.mla = s.d == 512 ? Mla::Split512 : s.d == 128 ? Mla::Split128 : Mla::None;
         s.dRope = headDim("queryRope", p.queryRope->shape, s.qLayout, s.n1);
@@ -330,7 +330,7 @@ void readLongestKv(Scene &s) {
     bool cumulative =
         s.quant == Quant::Anti ? s.qLayout == Layout::TND && s.storage != Storage::Paged : s.tokensFirst(s.qLayout);
     for (int64_t i = 0; i < count; ++i) {
-        int64_t length = lens[i] - (cumulative && i > 0 ? lens[i - 1] : 0);
+        int64_t length = minus(lens[i], cumulative && i > 0 ? lens[i - 1] : 0);
         s.maxActualKv = std::max(s.maxActualKv, length);
     }
 }

@@ -93,7 +93,7 @@ void checkScaleDtypes(const Scene &s) {
 
 bool perChannel(const Scene &s, const Shape &shape) {
     int64_t n = s.n2, d = s.d;
-    return shape == Shape{n * d} || shape == Shape{1} || shape == Shape{1, n * d} || shape == Shape{n, d} ||
+    return shape == Shape{times(n, d)} || shape == Shape{1} || shape == Shape{1, times(n, d)} || shape == Shape{n, d} ||
            shape == Shape{1, n, d} || shape == Shape{n, 1, d} || shape == Shape{1, n, 1, d} ||
            shape == Shape{1, 1, n, d};
 }
@@ -164,7 +164,7 @@ void checkScaleShapes(const Scene &s) {
 void checkPagedScales(const Scene &s) {
     if (s.storage != Storage::Paged) return;
     Modes m = modes(s);
-    int64_t tokens = s.maxBlocksPerBatch * s.blockSize;
+    int64_t tokens = times(s.maxBlocksPerBatch, s.blockSize);
     const Shape &key = s.p.keyAntiquantScale->shape, &value = s.p.valueAntiquantScale->shape;
     if (m.both(1) || m.both(3)) {
         require(!key.empty() && key.back() >= tokens && axis(value, key.size() - 1) >= tokens,

@@ -182,7 +182,7 @@ void checkMlaScales(const Scene &s) {
     requireOneElement(s, "valueAntiquantScale", s.p.valueAntiquantScale);
 }
 
-int64_t blocksOf(int64_t n, int64_t size) { return (n + size - 1) / size; }
+int64_t blocksOf(int64_t n, int64_t size) { return plus(n, size - 1) / size; }
 
 void checkMxPagedScales(const Scene &s) {
     int64_t bn = s.p.key->front().shape[0], n = s.n2, bs = s.blockSize, d = blocksOf(s.d, 64);
@@ -201,7 +201,7 @@ int64_t valueScaleRows(const Scene &s) {
     if (!s.kvLens() || !s.kvLens()->hasValues()) return 0;
     int64_t rows = 0, previous = 0;
     for (int64_t end : s.kvLens()->values) {
-        rows += blocksOf(end - previous, 64);
+        rows = plus(rows, blocksOf(minus(end, previous), 64));
         previous = end;
     }
     return rows;

@@ -10,7 +10,7 @@ namespace {
 bool fullMaskMode(const Scene &s) { return s.sparseMode == 0 || s.sparseMode == 1; }
 
 // Columns that a full mask must have.
-int64_t maskColumns(const Scene &s) { return (s.storage == Storage::Paged ? s.s2 : s.maxActualKv) + s.prefixLen; }
+int64_t maskColumns(const Scene &s) { return plus(s.storage == Storage::Paged ? s.s2 : s.maxActualKv, s.prefixLen); }
 
 void checkOperand(const Scene &s) {
     if (!s.p.attenMask) return;

@@ -18,7 +18,7 @@ int64_t longestInBlocks(const Scene &s) {
     if (!s.kvLens()) return 0;
     const auto &lens = s.kvLens()->values;
     for (size_t i = 0; i < std::min<size_t>(lens.size(), s.b); ++i) {
-        longest = std::max(longest, (lens[i] + s.blockSize - 1) / s.blockSize);
+        longest = std::max(longest, plus(lens[i], s.blockSize - 1) / s.blockSize);
     }
     return longest;
 }
@@ -141,7 +141,7 @@ void checkFullQuantCache(const Scene &s) {
 void checkMaskColumns(const Scene &s) {
     if ((s.sparseMode != 0 && s.sparseMode != 1) || !s.p.attenMask || !s.kvLens()) return;
     const Shape &mask = s.p.attenMask->shape;
-    int64_t columns = longestInBlocks(s) * s.blockSize;
+    int64_t columns = times(longestInBlocks(s), s.blockSize);
     require(mask.empty() || mask.back() >= columns, "attenMaskOptional has shape ", mask,
             "; with paged attention its last axis must be at least ", columns);
 }

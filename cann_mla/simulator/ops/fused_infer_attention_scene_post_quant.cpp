@@ -23,7 +23,7 @@ void checkDtypes(const Scene &s) {
 
 void checkShape(const Scene &s) {
     const Shape &scale = s.p.quantScale2->shape;
-    int64_t perChannel = s.n1 * s.dv, size = elements(scale);
+    int64_t perChannel = times(s.n1, s.dv), size = elements(scale);
     bool flat = oneOf(s.layout, {"BSH", "BSND", "BNSD", "BNSD_BSND"});
     bool fits = scale.size() == 1 ? size == 1 || (flat && size == perChannel)
                 : flat            ? size == perChannel
@@ -49,17 +49,17 @@ void checkNoEmptyRows(const Scene &s) {
     if (s.outDtype != ACL_INT8 || !s.p.quantOffset2 || elements(s.p.quantOffset2->shape) == 0) return;
     for (int64_t i = 0; i < s.b; ++i) {
         int64_t kvShape = s.storage == Storage::List ? s.listSeqLens[i] : s.s2;
-        int64_t q = lengthOf(s.qLens, i, s.s1), kv = lengthOf(s.kvLens(), i, kvShape) + s.prefixLen;
-        int64_t pre = s.preTokens, next = s.nextTokens;
+        int64_t q = lengthOf(s.qLens, i, s.s1), kv = plus(lengthOf(s.kvLens(), i, kvShape), s.prefixLen);
+        int64_t ahead = minus(kv, q), pre = s.preTokens, next = s.nextTokens;
         if (s.sparseMode == 3) {
             pre = 2147483647;
-            next = kv - q;
+            next = ahead;
         } else if (s.sparseMode == 4) {
-            pre += q - kv;
-            next += kv - q;
+            pre = minus(pre, ahead);
+            next = plus(next, ahead);
         }
-        require(pre + kv - q >= 0 && next >= 0, "batch ", i, " has ", q, " query rows, ", kv, " key rows, preTokens ",
-                s.preTokens, " and nextTokens ", s.nextTokens, " in sparseMode ", s.sparseMode,
+        require(plus(pre, ahead) >= 0 && next >= 0, "batch ", i, " has ", q, " query rows, ", kv,
+                " key rows, preTokens ", s.preTokens, " and nextTokens ", s.nextTokens, " in sparseMode ", s.sparseMode,
                 "; with quantOffset2Optional every row must attend to something");
     }
 }

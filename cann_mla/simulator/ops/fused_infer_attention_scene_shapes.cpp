@@ -37,7 +37,7 @@ void checkOutput(const Scene &s) {
     bool lastFree = s.mla == Mla::Combined128 || s.dDiffers;
     if (oneOf(s.layout, {"BSH_BNSD", "BSH_NBSD"})) {
         size_t headsAxis = s.layout == "BSH_BNSD" ? 1 : 0;
-        bool equal = out.size() == 4 && out[headsAxis] * out[3] == query[2];
+        bool equal = out.size() == 4 && times(out[headsAxis], out[3]) == query[2];
         require(lastFree || equal, "attentionOut has shape ", out, " for query ", query, "; layout ", s.layout,
                 " wants N * D of the output equal to H of query");
         return;

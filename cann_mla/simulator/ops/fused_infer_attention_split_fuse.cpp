@@ -50,7 +50,7 @@ void checkBand(const Params &p) {
     if (!p.actualSeqLengths->hasValues() || !p.actualSeqLengthsKv->hasValues()) return;
     require(p.preTokens >= 0 || p.nextTokens >= 0, "preTokens is ", p.preTokens, " and nextTokens ", p.nextTokens,
             "; both must not be negative");
-    int64_t negated = static_cast<int64_t>(0 - static_cast<uint64_t>(p.nextTokens));
+    int64_t negated = minus(0, p.nextTokens);
     require(negated <= p.preTokens, "preTokens is ", p.preTokens, " and nextTokens ", p.nextTokens,
             "; their sum must not be negative");
 }
@@ -81,12 +81,12 @@ void checkHeadDim(const Params &p) {
     } else {
         int64_t cacheBlock = 0;
         if (key.size() == 3) {
-            keyDim = key[2] / p.numKeyValueHeads;
-            valueDim = value[2] / p.numKeyValueHeads;
+            keyDim = over(key[2], p.numKeyValueHeads);
+            valueDim = over(value[2], p.numKeyValueHeads);
             cacheBlock = key[1];
         } else if (key.size() == 5) {
-            keyDim = key[2] * 16;
-            valueDim = value[2] * 16;
+            keyDim = times(key[2], 16);
+            valueDim = times(value[2], 16);
             cacheBlock = key[3];
         }
         require(p.blockSize == cacheBlock && p.blockSize % 16 == 0 && p.blockSize <= 512, "blockSize is ", p.blockSize,
