@@ -1,0 +1,405 @@
+"""The prolog of PyPTO's ``mla_prolog_quant`` and ``mla_prolog``, composed of aclnn operators on one stream.
+
+For every token x, with 64 heads of 512 channels and epsilon 1e-6::
+
+    c    = RmsNorm(x wq_a) * gamma_cq              quantised per token: qr_out, qr_scale_out
+    q    = RmsNorm((qr_out wq_b) * scales)         by head, its last 64 channels rotated by pairs
+    kv   = RmsNorm(x wkv) * gamma_ckv              its last 64 channels rotated by pairs
+
+How far the composition is from the operator
+--------------------------------------------
+The fused kernel keeps c and the second product in FP32; aclnn operators pass them on in 16 bits. c is rounded to FP16
+before gamma (:data:`QUANTISED` below), so an element of qr_out in about two hundred falls on the other side of a
+rounding boundary, and q_out carries the noise of that: 8 bits of quantisation are worth 0.7 % of a head's
+root mean square themselves. Measured between the two references (PyPTO's operator; the chain of primitives) with
+the data of the published test, seed 5, 64 tokens:
+
+============ ============ ======================== ===================================== ===================
+output       bit-equal    largest difference       root mean square of the difference    published tolerance
+============ ============ ======================== ===================================== ===================
+q_out        45 %         0.031 (values up to 5)   0.0037                                19 % outside
+kv_out       100 %        0                        0                                     kept
+qr_out       99.6 %       1                        0.07                                  kept
+qr_scale_out 0 %          1.2e-5 (0.05 % of it)    4.3e-6                                kept
+============ ============ ======================== ===================================== ===================
+
+The published tolerance (1e-4 + 2^-7 of the value, for 99.5 % of the elements) is one of rounding, not of quantisation:
+q_out cannot keep it when c is quantised from 16 bits, because one different integer in the 1024 of a token is enough to
+take 6 % of that token's elements, the small ones, out of it. CANN's mixed tolerance (2^-6 + 2^-6 of the value) is kept
+with room to spare. With ``product_dtype="BF16"``, for versions of CANN whose products of BF16 cannot give FP32, 5 %
+of qr_out differ by 1, and the root mean square of q_out's difference is 0.008.
+
+The chain of the plain operator has PyPTO's own rounding points: with the same data 99.8 % of q_out are bit-equal, and
+0.01 % of its elements are outside the published tolerance, which is kept for all outputs.
+
+Source: the PyPTO kernel of the operator in CANN's recipes; CANN's pages of the aclnn operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, fields
+from types import TracebackType
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from cann_mla.dtypes import dtype
+from cann_mla.libraries import load
+from cann_mla.ops import mla_prolog_quant_pypto as pypto
+from cann_mla.ops.call import Operand
+from cann_mla.ops.mla_prolog import product_of
+from cann_mla.ops.mla_prolog_quant_checks import Described, check
+from cann_mla.ops.sequence import OperatorSequence, Slot
+from cann_mla.runtime.stream import Stream
+from cann_mla.tensor import Tensor
+
+EPSILON = 1e-6
+
+
+@dataclass(frozen=True)
+class MlaPrologQuantResult:
+    """Outputs of one call.
+
+    Attributes
+    ----------
+    q_out : Tensor of BF16, shape (t, 64, 512)
+    kv_out : Tensor of BF16, shape (t, 512)
+    qr_out : Tensor, shape (t, 1024)
+        INT8; BF16 from the plain operator.
+    qr_scale_out : Tensor of FP32, shape (t, 1), or None
+        Dequantisation scale of `qr_out`.
+
+    Notes
+    -----
+    The tensors hold their values when the stream has passed the call. With ``via="pypto"`` they are torch tensors.
+    """
+
+    q_out: Any
+    kv_out: Any
+    qr_out: Any
+    qr_scale_out: Any = None
+
+    def close(self) -> None:
+        """Close the outputs."""
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, Tensor):
+                value.close()
+
+    def __enter__(self) -> MlaPrologQuantResult:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class MlaPrologQuantPlan:
+    """The composition, prepared once for a number of tokens and run many times.
+
+    Parameters
+    ----------
+    token_x : Tensor of BF16, shape (t, 4096)
+    wq_a : Tensor of BF16, shape (4096, 1024)
+    wq_b : Tensor, shape (1024, 32768)
+        INT8: the quantised operator. BF16: the plain one, which has no `wq_b_scale`.
+    wkv : Tensor of BF16, shape (4096, 512)
+    rope_cos, rope_sin : Tensor of BF16, shape (t, 64)
+    gamma_cq, gamma_ckv : Tensor of BF16, shapes (1024,), (512,)
+    wq_b_scale : Tensor of FP32, shape (32768, 1), optional
+    outputs : mapping of str to Tensor, optional
+        Where to write; what is not given is made.
+    any_sizes : bool
+        Allow other sizes than those above, which are the PyPTO operator's only ones. They have to fit each other;
+        a head has at most 1024 channels.
+    product_dtype : {"FP32", "BF16"}
+        Type in which the first products leave the matrix unit in the quantised operator. See the module's text.
+
+    Attributes
+    ----------
+    outputs : MlaPrologQuantResult
+    sizes : Sizes
+    steps : OperatorSequence
+        The calls.
+
+    Raises
+    ------
+    ValueError
+        If an operand breaks a constraint of the PyPTO operator, or the product has no quantised one.
+    CannError, SymbolNotFoundError
+        If CANN refuses a primitive or does not have it.
+
+    Notes
+    -----
+    The three weights may be in FRACTAL_NZ. All operands are on one device. Runs are queued on one stream at a time
+    (they share buffers), by the thread that made the plan; nothing in a run waits. Tensors given stay the caller's,
+    and may be closed; their memory is kept. New outputs belong to whoever takes :attr:`outputs`, also when the plan
+    is closed.
+    """
+
+    def __init__(
+        self,
+        *,
+        token_x: Tensor,
+        wq_a: Tensor,
+        wq_b: Tensor,
+        wkv: Tensor,
+        rope_cos: Tensor,
+        rope_sin: Tensor,
+        gamma_cq: Tensor,
+        gamma_ckv: Tensor,
+        wq_b_scale: Tensor | None = None,
+        outputs: Mapping[str, Tensor] | None = None,
+        any_sizes: bool = False,
+        product_dtype: str = "FP32",
+    ) -> None:
+        if product_dtype not in ("FP32", "BF16"):
+            raise ValueError(f"product_dtype is {product_dtype!r}; allowed are 'FP32' and 'BF16'")
+        inputs = {
+            "token_x": token_x, "wq_a": wq_a, "wq_b": wq_b, "wkv": wkv, "rope_cos": rope_cos, "rope_sin": rope_sin,
+            "gamma_cq": gamma_cq, "gamma_ckv": gamma_ckv,
+        }  # fmt: skip
+        if wq_b_scale is not None:
+            inputs["wq_b_scale"] = wq_b_scale
+        quantised = wq_b_scale is not None
+        operands = {**inputs, **(outputs or {})}
+        self.sizes = check(
+            {name: Described.of(tensor) for name, tensor in operands.items()},
+            quantised=quantised,
+            any_sizes=any_sizes,
+            product=product_of(load().soc),
+        )
+        self._owned = ExitStack()
+        self._device = token_x.device
+        try:
+            for name, (shape, element) in self.sizes.outputs(quantised=quantised).items():
+                if name not in operands:
+                    operands[name] = Tensor.empty(shape, element, device=self._device)
+            self.steps = OperatorSequence(self._device)
+            self._owned.callback(self.steps.close)
+            self._slots = {name: self.steps.operand(tensor) for name, tensor in operands.items()}
+            if quantised:
+                self._add_quantised(product_dtype)
+            else:
+                self._add_plain()
+            self.steps.prepare()
+        except BaseException:
+            self._owned.close()
+            raise
+        self.outputs = MlaPrologQuantResult(**{n: t for n, t in operands.items() if n not in inputs})
+
+    @property
+    def workspace_size(self) -> int:
+        """Bytes of the workspace that all calls share; the plan has it itself."""
+        return self.steps.workspace_size
+
+    def run(self, stream: Stream) -> MlaPrologQuantResult:
+        """Queue all calls; returns :attr:`outputs` before they hold their values."""
+        self.steps.run(stream)
+        return self.outputs
+
+    def replace(self, **tensors: Tensor) -> None:
+        """Use other inputs or outputs of the same layout from the next run on: ``plan.replace(token_x=other)``."""
+        for name, tensor in tensors.items():
+            if name not in self._slots:
+                raise ValueError(f"there is no operand {name}; there are {', '.join(self._slots)}")
+            self.steps.replace(self._slots[name], tensor)
+        given = {name: tensor for name, tensor in tensors.items() if hasattr(self.outputs, name)}
+        kept = {f.name: getattr(self.outputs, f.name) for f in fields(self.outputs)}
+        self.outputs = MlaPrologQuantResult(**{**kept, **given})
+
+    def close(self) -> None:
+        """Close the calls and their buffers, not the outputs. A second call does nothing."""
+        self._owned.close()
+
+    def __enter__(self) -> MlaPrologQuantPlan:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _own(self, tensor: Tensor) -> Tensor:
+        self._owned.callback(tensor.close)
+        return tensor
+
+    def _add_quantised(self, product_dtype: str) -> None:
+        s, at, steps = self.sizes, self._slots, self.steps
+        # Normalised without gamma, so that FP16 holds it whatever gamma is; DynamicQuant multiplies gamma in, in FP32.
+        narrow = "FP16" if product_dtype == "FP32" else "BF16"
+        c = steps.intermediate((s.tokens, s.latent), product_dtype)
+        self._norm(self._product("token_x", "wq_a", s.latent, product_dtype), self._ones(s.latent, product_dtype), c)
+        scale = at["qr_scale_out"].view(s.tokens)
+        steps.add(
+            "aclnnDynamicQuant",
+            x=self._cast(c, narrow),
+            smoothScalesOptional=self._cast(at["gamma_cq"], narrow),
+            yOut=at["qr_out"],
+            scaleOut=scale,
+        )
+        f = steps.intermediate((s.tokens, s.heads * s.head), "BF16")
+        self._quantised_product(at["qr_out"], scale, f)
+        self._finish_heads(f)
+        k = steps.intermediate((s.tokens, s.head), product_dtype)
+        gamma = self._cast(at["gamma_ckv"], product_dtype)
+        if product_dtype == "BF16":
+            k = at["kv_out"]
+        self._norm(self._product("token_x", "wkv", s.head, product_dtype), gamma, k)
+        if product_dtype != "BF16":
+            steps.add("aclnnCast", self=k, dtype=dtype("BF16").code, out=at["kv_out"])
+        self._rotate(at["kv_out"].view(s.tokens, 1, 1, s.head))
+
+    def _add_plain(self) -> None:
+        s, at = self.sizes, self._slots
+        self._norm(self._product("token_x", "wq_a", s.latent, "BF16"), at["gamma_cq"], at["qr_out"])
+        self._finish_heads(self._product("qr_out", "wq_b", s.heads * s.head, "BF16"))
+        self._norm(self._product("token_x", "wkv", s.head, "BF16"), at["gamma_ckv"], at["kv_out"])
+        self._rotate(at["kv_out"].view(s.tokens, 1, 1, s.head))
+
+    def _product(self, x: str, w: str, columns: int, element: str) -> Slot:
+        weight = self._slots[w]
+        symbol = "aclnnMatmulWeightNz" if weight.layout.format == "FRACTAL_NZ" else "aclnnMm"
+        out = self.steps.intermediate((self.sizes.tokens, columns), element)
+        self.steps.add(symbol, self=self._slots[x], mat2=weight, out=out, cubeMathType=0)
+        return out
+
+    def _quantised_product(self, qr: Slot, scale: Slot, out: Slot) -> None:
+        """V5 of the operator, where CANN has it; V4 does the same under other names."""
+        weight, weight_scale = self._slots["wq_b"], self._slots["wq_b_scale"].view(self.sizes.heads * self.sizes.head)
+        shared = {"x1": qr, "x2": weight, "transposeX1": False, "transposeX2": False, "out": out}
+        if load().has("aclnnQuantMatmulV5"):
+            self.steps.add("aclnnQuantMatmulV5", x1Scale=scale, x2Scale=weight_scale, groupSize=0, **shared)
+        else:
+            self.steps.add("aclnnQuantMatmulV4", pertokenScaleOptional=scale, scale=weight_scale, **shared)
+
+    def _finish_heads(self, f: Slot) -> None:
+        """Second norm, by head and without weight, and rotation."""
+        s = self.sizes
+        q = self._slots["q_out"]
+        self._norm(f.view(s.tokens * s.heads, s.head), self._ones(s.head, "BF16"), q.view(s.tokens * s.heads, s.head))
+        # Heads stand on the second axis, over which the operator repeats the cosines of a token.
+        self._rotate(q.view(s.tokens, s.heads, 1, s.head))
+
+    def _norm(self, x: Slot, gamma: Slot | Tensor, y: Slot) -> None:
+        rstd = self.steps.intermediate((x.layout.shape[0], 1), "FP32")
+        self.steps.add("aclnnRmsNorm", x=x, gamma=gamma, epsilon=EPSILON, yOut=y, rstdOut=rstd)
+
+    def _rotate(self, x: Slot) -> None:
+        s = self.sizes
+        cos, sin = (self._slots[name].view(s.tokens, 1, 1, s.rope) for name in ("rope_cos", "rope_sin"))
+        part = [s.head - s.rope, s.head]
+        self.steps.add("aclnnInplacePartialRotaryMul", xRef=x, cos=cos, sin=sin, rotary_mode=1, partialSlice=part)
+
+    def _cast(self, x: Slot, element: str) -> Slot:
+        if x.layout.dtype is dtype(element):
+            return x
+        out = self.steps.intermediate(x.layout.shape, element)
+        self.steps.add("aclnnCast", self=x, dtype=dtype(element).code, out=out)
+        return out
+
+    def _ones(self, size: int, element: str) -> Tensor:
+        kind = np.float32 if element == "FP32" else ml_dtypes.bfloat16
+        return self._own(Tensor.from_numpy(np.ones(size, kind), device=self._device))
+
+
+def mla_prolog_quant(
+    token_x: Operand,
+    wq_a: Operand,
+    wq_b: Operand,
+    wkv: Operand,
+    rope_cos: Operand,
+    rope_sin: Operand,
+    gamma_cq: Operand,
+    gamma_ckv: Operand,
+    wq_b_scale: Operand,
+    *,
+    stream: Stream | None = None,
+    via: str = "aclnn",
+    any_sizes: bool = False,
+    product_dtype: str = "FP32",
+) -> MlaPrologQuantResult:
+    """The quantised prolog, once. :class:`MlaPrologQuantPlan` runs it many times, and describes the parameters.
+
+    Parameters
+    ----------
+    token_x, wq_a, wq_b, wkv, rope_cos, rope_sin, gamma_cq, gamma_ckv, wq_b_scale
+        The operands of ``torch.ops.pypto.mla_prolog_quant``, in its order. Tensors, or arrays, which are copied to
+        the stream's device.
+    stream : Stream
+        The call returns when the work is queued there. Not for ``via="pypto"``, which uses torch's.
+    via : {"aclnn", "pypto"}
+        ``aclnn``: the composition, on any CANN and on the simulator. ``pypto``: the real operator, where torch,
+        torch_npu and PyPTO are installed; operands are then torch tensors on the NPU, and so are the outputs.
+    any_sizes, product_dtype
+        As for the plan; not for ``via="pypto"``.
+
+    Returns
+    -------
+    MlaPrologQuantResult
+
+    Raises
+    ------
+    ValueError, CannError, SymbolNotFoundError
+        As for the plan.
+    PyptoNotFoundError
+        If ``via="pypto"`` and something is not installed; says what.
+    """
+    operands = {
+        "token_x": token_x, "wq_a": wq_a, "wq_b": wq_b, "wkv": wkv, "rope_cos": rope_cos, "rope_sin": rope_sin,
+        "gamma_cq": gamma_cq, "gamma_ckv": gamma_ckv, "wq_b_scale": wq_b_scale,
+    }  # fmt: skip
+    options = {"any_sizes": any_sizes, "product_dtype": product_dtype}
+    return _call("mla_prolog_quant", operands, stream, via, options)
+
+
+def mla_prolog(
+    token_x: Operand,
+    wq_a: Operand,
+    wq_b: Operand,
+    wkv: Operand,
+    rope_cos: Operand,
+    rope_sin: Operand,
+    gamma_cq: Operand,
+    gamma_ckv: Operand,
+    *,
+    stream: Stream | None = None,
+    via: str = "aclnn",
+    any_sizes: bool = False,
+) -> MlaPrologQuantResult:
+    """The prolog without quantisation, once; on Ascend950 too.
+
+    Everything as for :func:`mla_prolog_quant`, with `wq_b` in BF16; ``qr_out`` is BF16, ``qr_scale_out`` None.
+    """
+    operands = {
+        "token_x": token_x, "wq_a": wq_a, "wq_b": wq_b, "wkv": wkv, "rope_cos": rope_cos, "rope_sin": rope_sin,
+        "gamma_cq": gamma_cq, "gamma_ckv": gamma_ckv,
+    }  # fmt: skip
+    return _call("mla_prolog", operands, stream, via, {"any_sizes": any_sizes})
+
+
+def _call(
+    name: str, operands: dict[str, Any], stream: Stream | None, via: str, options: dict[str, Any]
+) -> MlaPrologQuantResult:
+    if via == "pypto":
+        return MlaPrologQuantResult(*pypto.call(name, operands))
+    if via != "aclnn":
+        raise ValueError(f"via is {via!r}; allowed are 'aclnn' and 'pypto'")
+    if stream is None:
+        raise TypeError(f'{name} needs a stream to be queued on; only via="pypto" goes without')
+    with ExitStack() as inputs:
+        tensors: dict[str, Any] = {n: _on_device(n, value, stream, inputs) for n, value in operands.items()}
+        with MlaPrologQuantPlan(**tensors, **options) as plan:
+            return plan.run(stream)
+
+
+def _on_device(name: str, value: Operand, stream: Stream, inputs: ExitStack) -> Tensor:
+    if isinstance(value, Tensor):
+        return value
+    if not isinstance(value, np.ndarray):
+        raise TypeError(f"{name} must be a Tensor or a NumPy array, not {type(value).__name__}")
+    return inputs.enter_context(Tensor.from_numpy(value, device=stream.device, stream=stream))
