@@ -28,7 +28,7 @@ def operands(normal: Normal) -> tuple[Array, Array, Array]:
     return normal(1, B, N, S1, D), normal(2, B, NK, S2, D), normal(3, B, NK, S2, D)
 
 
-def given(q: Array, k: Array | list[Array], v: Array | list[Array], **more: Any) -> dict[str, Any]:
+def given(q: Array, k: Any, v: Any, **more: Any) -> dict[str, Any]:
     call = {"query": q, "key": k, "value": v, "numHeads": N, "numKeyValueHeads": NK, "scaleValue": SCALE}
     return call | {"inputLayout": "BNSD", "out": (q.shape, "FP16")} | more
 
@@ -252,3 +252,22 @@ def test_findings_name_operands_without_effect(attend: Any, normal: Normal) -> N
     attend(**call, deqScale1Optional=np.ones(1, np.float32))
     assert cann_mla.c.cannMlaSimFindingCount() == before + 1
     assert "deqScale1" in cann_mla.c.string(cann_mla.c.cannMlaSimFindingText(before))
+
+
+def test_a_strided_cache_is_read_where_it_lies_on_950(
+    attend: Any, operands: Any, formula: Formula, product: Callable[[str], None]
+) -> None:
+    """Every other block of a larger cache: Ascend950 copies nothing, and takes strides on the first two axes."""
+    product("Ascend950")
+    q, k, v = operands
+    table, block = np.array([[1], [0]], np.int32), 128
+    caches = []
+    for x in (k, v):
+        pages = np.full((4, NK, block, D), np.nan, np.float16)
+        for batch in range(B):
+            pages[2 * table[batch, 0], :, :S2] = x[batch]
+        whole = cann_mla.Tensor.from_numpy(pages)
+        caches.append(whole.view((2, NK, block, D), strides=(2 * NK * block * D, block * D, D, 1)))
+    call = given(q, [caches[0]], [caches[1]], blockTableOptional=table, blockSize=block)
+    got = attend("aclnnFusedInferAttentionScoreV5", **call, actualSeqLengthsKvOptional=[S2, S2])
+    np.testing.assert_allclose(got, formula(q, k, v, SCALE)[0], **FP16)

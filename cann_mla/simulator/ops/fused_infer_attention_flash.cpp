@@ -1,10 +1,8 @@
 #include "ops/fused_infer_attention_flash.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include "numeric/blas.hpp"
-#include "numeric/convert.hpp"
 #include "ops/fused_infer_attention_output.hpp"
 #include "ops/fused_infer_attention_scores.hpp"
 #include "ops/fused_infer_attention_softmax.hpp"

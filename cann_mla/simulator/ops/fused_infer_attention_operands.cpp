@@ -14,14 +14,28 @@ constexpr int32_t deviceFault = 507015;
 
 [[noreturn]] void fault(const std::string &text) { throw KernelFault(deviceFault, text); }
 
+// Elements from the first to the last. Ascend950 hands over some operands as they lie: then the last axis must be
+// dense.
+__int128 extentOf(const char *name, const Tensor &t) {
+    if (t.strides.empty()) return elements(t.shape);
+    __int128 extent = 1;
+    for (size_t i = 0; i < t.shape.size(); ++i) {
+        bool last = i + 1 == t.shape.size();
+        if (t.strides[i] < 0 || (last && t.shape[i] > 1 && t.strides[i] != 1)) {
+            fault(std::string(name) + " has strides that the kernel cannot read");
+        }
+        extent += static_cast<__int128>(t.shape[i] - 1) * t.strides[i];
+    }
+    return extent;
+}
+
 // The last element that the axes reach lies inside the tensor.
 void requireCover(const char *name, const Tensor &t, int64_t batches, int64_t heads, int64_t tokens, const Steps &steps,
                   int64_t width) {
     if (batches <= 0 || heads <= 0 || tokens <= 0) return;
     auto last = [](int64_t count, int64_t step) { return static_cast<__int128>(count - 1) * step; };
     __int128 reach = last(batches, steps.batch) + last(heads, steps.head) + last(tokens, steps.token) + width;
-    if (!t.strides.empty()) return;  // read where it lies: phase one has judged the strides
-    if (reach > elements(t.shape)) fault(std::string(name) + " is smaller than the other operands demand");
+    if (reach > extentOf(name, t)) fault(std::string(name) + " is smaller than the other operands demand");
 }
 
 ScaleOperand operand(const Launch &launch, const char *name, const MaybeTensor &tensor) {
@@ -94,6 +108,7 @@ std::unique_ptr<Rows> paged(const Plan &plan, const void *data, const char *name
                 : shape.size() == 5 ? shape[1] == n && shape[3] == size && shape[2] * shape[4] >= width && shape[4] > 0
                                     : false;
     if (!fits) fault(std::string(name) + " does not have the axes that blockSize, N and D demand");
+    extentOf(name, cache);  // faults for strides that cannot be read
     return std::make_unique<PagedRows>(data, cache, pages, width);
 }
 
