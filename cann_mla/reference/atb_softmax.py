@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cann_mla.dtypes import Array
-from cann_mla.reference.attention_numbers import Floats, round_fractions_to_fp16, round_to_fp16
+from cann_mla.reference.attention_numbers import Floats, round_fractions_to_fp16
 
 STRIPE = 512
 _FP16_OVERFLOW = 65520.0
@@ -214,9 +214,18 @@ def _round_fractions_to_bf16(values: Floats) -> Floats:
 
 
 def _to_half(values: Array) -> Array:
-    """Round float32 values to float16 in place; magnitudes beyond it become infinite."""
-    round_to_fp16(values)
-    over = np.abs(values) >= np.float32(_FP16_OVERFLOW)
-    if over.any():
+    """Round float32 values to float16 in place, ties to even; magnitudes beyond it become infinite.
+
+    Adding and subtracting 1.5 * 2^13 times the power of two at or below a value leaves the 11 bits of float16;
+    below 2^-14, where its step stays the same, so does the power.
+    """
+    power = (values.view(np.uint32) & np.uint32(0x7F800000)).view(np.float32)
+    np.clip(power, np.float32(2.0**-14), np.float32(2.0**15), out=power)
+    power *= np.float32(1.5 * 2.0**13)
+    values += power
+    values -= power
+    # A NaN anywhere hides the others from the comparison; it then counts as an overflow.
+    if not (values.max(initial=0) < _FP16_OVERFLOW and values.min(initial=0) > -_FP16_OVERFLOW):
+        over = np.abs(values) >= np.float32(_FP16_OVERFLOW)
         values[over] = np.copysign(np.float32(np.inf), values[over])
     return values
