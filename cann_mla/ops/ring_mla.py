@@ -200,7 +200,7 @@ class _Sizes:
         for name, operand in operands.items():
             check_rank(name, operand, 3)
         kind = _half("query_split1", dtype(query1.dtype))
-        tokens, heads, kv_tokens, kv_heads = *query1.shape[:2], *key1.shape[:2]
+        (tokens, heads), (kv_tokens, kv_heads) = query1.shape[:2], key1.shape[:2]
         wanted = {
             "query_split1": (tokens, heads, NOPE_SIZE),
             "query_split2": (tokens, heads, ROPE_SIZE),

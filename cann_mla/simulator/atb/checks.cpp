@@ -115,6 +115,7 @@ std::optional<Rejection> checkTensors(const Definition &definition, const Tensor
     }
     if (auto refusal = checkSizes(definition.inputs, tensors.inputs)) return refusal;
     if (auto refusal = checkSizes(definition.outputs, tensors.outputs)) return refusal;
+    if (definition.columns == 0) return std::nullopt;
     size_t furthest = 0;
     for (size_t column = 0; column < definition.columns; ++column) {
         furthest = std::max(furthest, matching(definition, tensors, column));

@@ -66,7 +66,7 @@ struct OperandRule {
 };
 
 struct Definition {
-    size_t columns;
+    size_t columns;  // 0: the table does not list the operation, and any dtype and format passes
     std::vector<OperandRule> inputs, outputs;
 };
 
