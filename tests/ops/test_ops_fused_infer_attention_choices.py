@@ -119,6 +119,29 @@ def by_c_names(stream: Any, padded: Any, **changes: Any) -> Any:
     return out.to_numpy()
 
 
+@pytest.mark.parametrize(
+    ("name", "more"),
+    [
+        ("preTokens", {"pre_tokens": 1}),
+        ("nextTokens", {"next_tokens": 0, "sparse_mode": 3, "atten_mask": ops.compressed_mask()}),
+        ("keyAntiquantMode", {"key_antiquant_mode": 5}),
+        ("actualSharedPrefixLen", {"actual_shared_prefix_len": [7]}),
+    ],
+)
+def test_numbers_without_what_they_belong_to(attend: Attend, padded: Any, name: str, more: dict[str, Any]) -> None:
+    mask = {n: more[n] for n in ("sparse_mode", "atten_mask") if n in more}
+    want = attend(*padded, **PLAIN, **mask)
+    np.testing.assert_array_equal(attend(*padded, **PLAIN, **more), want)
+    assert any(f"{name} has no effect" in text for text in attend.findings), attend.findings
+
+
+def test_padding_without_lengths(attend: Attend, normal: Any) -> None:
+    single = normal(1, B, N, 1, D), normal(2, B, NK, S2, D), normal(3, B, NK, S2, D)
+    want = attend(*single, **PLAIN)
+    np.testing.assert_array_equal(attend(*single, **PLAIN, kv_padding_size=np.array([3])), want)
+    assert any("kvPaddingSize has no effect" in text for text in attend.findings), attend.findings
+
+
 def test_an_lse_that_is_not_asked_for_is_not_looked_at(stream: Any, padded: Any) -> None:
     lse = cann_mla.Tensor.zeros((3, 2), "INT8")
     by_c_names(stream, padded, softmaxLse=lse)
@@ -132,6 +155,7 @@ def test_the_split_antiquant_operands_count(attend: Attend, normal: Any) -> None
     split = {"key_antiquant_scale": scales(1, NK, 1, D) / 64, "value_antiquant_scale": scales(1, NK, 1, D) / 64}
     want = attend(q, k, v, **PLAIN, **split)
     np.testing.assert_array_equal(attend(q, k, v, **PLAIN, **split, antiquant_scale=scales(2, NK, 1, D)), want)
+    assert any("antiquantScale has no effect" in text for text in attend.findings), attend.findings
 
 
 def test_single_rows_take_the_mask_as_it_is(attend: Attend, normal: Any, formula: Any) -> None:
@@ -248,5 +272,6 @@ def test_start_indices_are_without_effect_on_ascend950(attend: Attend, padded: A
     want = attend(*padded, **PLAIN)
     got = attend(*padded, **PLAIN, q_start_idx=[3, 1, 4], kv_start_idx=[7])
     np.testing.assert_array_equal(got, want)
+    assert sum("has no effect: pseType is 0" in text for text in attend.findings) == 2, attend.findings
     with pytest.raises(cann_mla.CannError, match="pseType"):
         attend(*padded, **PLAIN, pse_type=2)
