@@ -75,6 +75,18 @@ def test_scales_in_the_pages_of_the_cache(attend: Any, normal: Normal, integers:
     np.testing.assert_allclose(attend(**call, keyAntiquantMode=4, valueAntiquantMode=4), want, **CLOSE)
 
 
+def test_scales_in_the_pages_by_head(attend: Any, normal: Normal, integers: Any, formula: Formula) -> None:
+    block = 32
+    q, k, v = normal(1, B, N, 1, D), integers(2, 3, NK, block, D), integers(3, 3, NK, block, D)
+    k_scale, v_scale = ((np.random.default_rng(i).random((3, NK, block)) * 0.02).astype(np.float32) for i in (4, 5))
+    table = np.array([[2], [0]], np.int32)
+    real = ((x * s[..., None].astype(np.float64))[table[:, 0]] for x, s in ((k, k_scale), (v, v_scale)))
+    call = decode_call(q, k, v, keyAntiquantScaleOptional=k_scale, valueAntiquantScaleOptional=v_scale)
+    call |= {"blockTableOptional": table, "blockSize": block, "actualSeqLengthsKvOptional": [block, block]}
+    got = attend(**call, keyAntiquantMode=5, valueAntiquantMode=5)
+    np.testing.assert_allclose(got, formula(q, *real, SCALE)[0], **CLOSE)
+
+
 def test_int4_keys_lie_two_a_byte(attend: Any, normal: Normal, formula: Formula) -> None:
     rng = np.random.default_rng(6)
     q = normal(1, B, N, 1, D)
@@ -159,3 +171,89 @@ def test_microscaled_fp8_on_950(attend: Any, normal: Normal, formula: Formula, p
     call |= {"quantScale1Optional": np.array([256.0], np.float32)}
     got = attend("aclnnFusedInferAttentionScoreV5", **call)
     np.testing.assert_allclose(got, want, rtol=6e-2, atol=4e-2)
+
+
+def test_fp4_keys_with_scales_by_groups_of_32(
+    attend: Any, normal: Normal, formula: Formula, product: Callable[[str], None]
+) -> None:
+    product("Ascend950")
+    rng = np.random.default_rng(9)
+    q = normal(1, B, N, 1, D)
+    k, v = (rng.standard_normal((B, NK, S2, D)).astype(ml_dtypes.float4_e2m1fn) for _ in range(2))
+    scales = [(2.0 ** rng.integers(-2, 1, (1, B, NK, S2, D // 32))).astype(ml_dtypes.float8_e8m0fnu) for _ in range(2)]
+    real = (
+        x.astype(np.float64) * np.repeat(s[0].astype(np.float64), 32, -1) for x, s in zip((k, v), scales, strict=True)
+    )
+    call = decode_call(q, k, v, keyAntiquantScaleOptional=scales[0], valueAntiquantScaleOptional=scales[1])
+    got = attend("aclnnFusedInferAttentionScoreV5", **call, keyAntiquantMode=6, valueAntiquantMode=6)
+    np.testing.assert_allclose(got, formula(q, *real, SCALE)[0], **CLOSE)
+
+
+@pytest.mark.parametrize("stored", ["FLOAT8_E4M3FN", "HIFLOAT8"])
+def test_fp8_mla_on_950(
+    stored: str, attend: Any, normal: Normal, formula: Formula, product: Callable[[str], None]
+) -> None:
+    product("Ascend950")
+    heads = 4
+    rng = np.random.default_rng(10)
+    encode, decode = (
+        (hifloat8_encode, hifloat8_decode)
+        if stored == "HIFLOAT8"
+        else (lambda x: x.astype(ml_dtypes.float8_e4m3fn), lambda x: x.astype(np.float64))
+    )
+    q, k = (encode(rng.standard_normal(shape).astype(np.float32)) for shape in ((B, 3, heads, 512), (B, 70, 1, 512)))
+    ropes = [rng.standard_normal((B, s, n, 64)).astype(ml_dtypes.bfloat16) for s, n in ((3, heads), (70, 1))]
+    q_scale, k_scale, v_scale = (rng.random((B, 3, heads)) * 0.5).astype(np.float32), 0.5, 0.25
+    real_q, real_k = decode(q).astype(np.float64), decode(k).astype(np.float64)
+    whole_q = np.concatenate([real_q, ropes[0]], -1) * q_scale[..., None] * k_scale
+    parts = (x.transpose(0, 2, 1, 3) for x in (whole_q, np.concatenate([real_k, ropes[1]], -1), real_k * v_scale))
+    want, _ = formula(*parts, 0.05)
+    call = {"query": q, "key": k, "value": k, "queryRopeOptional": ropes[0], "keyRopeOptional": ropes[1]}
+    call |= {"numHeads": heads, "numKeyValueHeads": 1, "scaleValue": 0.05, "inputLayout": "BSND", "queryQuantMode": 3}
+    call |= {"dequantScaleQueryOptional": q_scale, "out": (q.shape, "BF16")}
+    call |= {"keyAntiquantScaleOptional": np.array([k_scale], np.float32)}
+    call |= {"valueAntiquantScaleOptional": np.array([v_scale], np.float32)}
+    got = attend("aclnnFusedInferAttentionScoreV5", **call)
+    np.testing.assert_allclose(got, want.transpose(0, 2, 1, 3), **LOOSE)
+
+
+def test_eight_bit_float_outputs_on_950(attend: Any, normal: Normal, product: Callable[[str], None]) -> None:
+    product("Ascend950")
+    row = (np.arange(-32, 32) / 16).astype(np.float16)  # every weighted mean is the row itself
+    q, k, v = normal(1, 1, 1, 2, 64), normal(2, 1, 1, 8, 64), np.broadcast_to(row, (1, 1, 8, 64)).copy()
+    call = {"query": q, "key": k, "value": v, "numHeads": 1, "inputLayout": "BNSD"}
+    call |= {"quantScale2Optional": np.array([2.0], np.float32)}
+    got = attend("aclnnFusedInferAttentionScoreV5", **call, out=((1, 1, 2, 64), "FLOAT8_E4M3FN"))
+    want = (row.astype(np.float32) * 2).astype(ml_dtypes.float8_e4m3fn).astype(np.float64)
+    np.testing.assert_allclose(got, np.broadcast_to(want, got.shape), rtol=1 / 8)
+    got = attend("aclnnFusedInferAttentionScoreV5", **call, out=((1, 1, 2, 64), "HIFLOAT8"))
+    rounded = hifloat8_decode(hifloat8_encode(row.astype(np.float32) * 2))
+    np.testing.assert_allclose(hifloat8_decode(got), np.broadcast_to(rounded, got.shape), rtol=1 / 8)
+
+
+def test_a_tree_mask_covers_the_last_columns(attend: Any, integers: Any, formula: Formula) -> None:
+    heads, block, rows = 2, 128, 4
+    rng = np.random.default_rng(8)
+    q, cache = integers(1, B, rows, heads, 512), integers(2, 2, 1, 16, block, 32)
+    q_rope = rng.standard_normal((B, rows, heads, 64)).astype(ml_dtypes.bfloat16)
+    rope = rng.standard_normal((2, 1, 4, block, 16)).astype(ml_dtypes.bfloat16)
+    tree = rng.random((B, rows, rows)) < 0.5
+    tree[:, range(rows), range(rows)] = False
+    columns = [100, 60]
+    hidden = np.zeros((B, 1, rows, block), bool)
+    for i, length in enumerate(columns):
+        hidden[i, 0, :, length:] = True
+        hidden[i, 0, :, length - rows : length] |= tree[i]
+    k = cache.transpose(0, 1, 3, 2, 4).reshape(B, 1, block, 512).astype(np.float64)
+    k_rope = rope.transpose(0, 1, 3, 2, 4).reshape(B, 1, block, 64).astype(np.float64)
+    whole = np.concatenate([q, q_rope], -1).astype(np.float64).transpose(0, 2, 1, 3) * 0.001
+    want, _ = formula(whole, np.concatenate([k, k_rope], -1), k * 0.02, SCALE, ~hidden)
+    one = {name: np.array([value], np.float32) for name, value in (("key", 0.01), ("value", 0.02))}
+    call = {"query": q, "key": cache, "value": cache, "queryRopeOptional": q_rope, "keyRopeOptional": rope}
+    call |= {"blockTableOptional": np.array([[0], [1]], np.int32), "blockSize": block, "inputLayout": "BSND"}
+    call |= {"actualSeqLengthsKvOptional": columns, "sparseMode": 9, "attenMaskOptional": tree, "queryQuantMode": 3}
+    call |= {"numHeads": heads, "numKeyValueHeads": 1, "scaleValue": SCALE, "out": (q.shape, "BF16")}
+    call |= {"dequantScaleQueryOptional": np.full((B, rows, heads), 0.1, np.float32)}
+    call |= {f"{name}AntiquantScaleOptional": scale for name, scale in one.items()}
+    got = attend("aclnnFusedInferAttentionScoreV4", **call)
+    np.testing.assert_allclose(got, want.transpose(0, 2, 1, 3), **LOOSE)
