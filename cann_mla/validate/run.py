@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from cann_mla.dtypes import pack_4bit
 from cann_mla.layout import Layout
+from cann_mla.validate import composed
 from cann_mla.validate.arrays import alias_base, make_operands, storage_shape, to_storage
 from cann_mla.validate.cases import Case, TensorSpec
 from cann_mla.validate.golden import NoGoldenError, run_reference
 from cann_mla.validate.library import open_library, select_product
-from cann_mla.validate.signatures import Roles, check_names, complete_attrs, roles_of
+from cann_mla.validate.signatures import COMPOSED, Roles, check_names, complete_attrs, roles_of
 from cann_mla.validate.verify import NotHereError, Options, Outcome, Record, new_record
 
 Array = NDArray[Any]
@@ -98,6 +99,8 @@ class Session:
         """Prepare, run and read back one case; a status that CANN returns is part of the outcome."""
         from cann_mla.errors import CannError
 
+        if case.op in COMPOSED and (refused := composed.refusal(case)):
+            return refused
         phase = 1
         outcome = Outcome()
         try:
@@ -119,7 +122,7 @@ class Session:
         CannError
             Phase one's status, or memory that the device does not have.
         """
-        if not self.library.has(case.op):
+        if case.op not in COMPOSED and not self.library.has(case.op):
             raise NotHereError(f"the loaded library has no {case.op}")
         select_product(self.library, case.soc)
         return Prepared(self, case, arrays, roles, repeatable)
@@ -204,6 +207,8 @@ class Prepared:
         from cann_mla.two_phase import operator
 
         case = self.case
+        if case.op in COMPOSED:
+            return composed.prepare(case, self.tensors)
         phase_one = self.session.library.prototypes.signature(f"{case.op}GetWorkspaceSize")
         arguments: dict[str, Any] = {p.name: None for p in phase_one.operands}
         arguments |= {

@@ -12,8 +12,11 @@ from typing import Any
 from cann_mla.headers import Operator, Role, Signature, shipped
 from cann_mla.validate.verify import CannotRunError
 
-# The one composed operator has no C prototype; its results end with `_out`.
-COMPOSED = {"mla_prolog_quant": frozenset({"q_out", "kv_out", "qr_out", "qr_scale_out"})}
+# Composed operators have no C prototype: their outputs.
+COMPOSED = {
+    "mla_prolog_quant": frozenset({"q_out", "kv_out", "qr_out", "qr_scale_out"}),
+    "mla_prolog": frozenset({"q_out", "kv_out", "qr_out"}),
+}
 
 
 @dataclass(frozen=True)
