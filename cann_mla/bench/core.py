@@ -44,6 +44,7 @@ BENCHMARKS: dict[str, str] = {
     "packing": "cann_mla.bench.packing",
     "headers": "cann_mla.bench.headers",
     "mla_prolog": "cann_mla.bench.mla_prolog",
+    "mla_prolog_quant": "cann_mla.bench.mla_prolog_quant",
     "attention": "cann_mla.bench.attention",
 }
 

@@ -125,6 +125,8 @@ class MlaPrologQuantPlan:
     sizes : Sizes
     steps : OperatorSequence
         The calls.
+    constant_bytes : int
+        Device memory of the unit weights of norms, beside the intermediates' ``steps.buffer_bytes``.
 
     Raises
     ------
@@ -175,6 +177,7 @@ class MlaPrologQuantPlan:
         )
         self._owned = ExitStack()
         self._device = token_x.device
+        self.constant_bytes = 0
         try:
             for name, (shape, element) in self.sizes.outputs(quantised=quantised).items():
                 if name not in operands:
@@ -223,10 +226,6 @@ class MlaPrologQuantPlan:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def _own(self, tensor: Tensor) -> Tensor:
-        self._owned.callback(tensor.close)
-        return tensor
 
     def _add_quantised(self, product_dtype: str) -> None:
         s, at, steps = self.sizes, self._slots, self.steps
@@ -304,7 +303,10 @@ class MlaPrologQuantPlan:
 
     def _ones(self, size: int, element: str) -> Tensor:
         kind = np.float32 if element == "FP32" else ml_dtypes.bfloat16
-        return self._own(Tensor.from_numpy(np.ones(size, kind), device=self._device))
+        tensor = Tensor.from_numpy(np.ones(size, kind), device=self._device)
+        self._owned.callback(tensor.close)
+        self.constant_bytes += tensor.layout.nbytes
+        return tensor
 
 
 def mla_prolog_quant(
