@@ -131,7 +131,8 @@ def fused_infer_attention(
         In the input part of the layout.
     key, value : Tensor, ndarray, TensorList or sequence of them
         One operand in the query's layout; or one of batch 1 for each sequence (lengths may differ); or, under
-        `block_table`, a paged cache (Bn, Bs, Nk*D), (Bn, Nk, Bs, D) or (Bn, Nk, D/c, Bs, c). Quantised: INT8,
+        `block_table`, a paged cache (Bn, Bs, Nk*D), (Bn, Nk, Bs, D) or (Bn, Nk, D/c, Bs, c); those of MlaProlog are
+        the first, by ``kv_cache.view((Bn, Bs, D))``. Quantised: INT8,
         INT4, INT32 words of eight INT4 (:func:`cann_mla.ops.pack_int4`), and on Ascend950 FP8, HIFLOAT8, FP4.
     stream : Stream
         The call returns when the work is queued there.

@@ -129,6 +129,11 @@ def _key_heads_and_block(
             )
         heads = key[1] if len(key) > 3 else None
         block = key[{3: 1, 4: 2, 5: 3}[len(key)]]
+        if len(key) == 4 and block == 1 and given is None:
+            raise ValueError(
+                f"key has shape {list(key)}, which reads as {key[1]} heads in blocks of one row; a cache of MlaProlog, "
+                "(blocks, block, 1, D), goes in as a view (blocks, block, D)"
+            )
     else:
         heads = dict(zip(inputs, _ranked("key", key, inputs), strict=True)).get("N")
         block = 0

@@ -82,6 +82,7 @@ def test_output_types(query: str, rope: str | None, post: bool, out: str) -> Non
         ("BNSD", {"query": (2, 6, 32)}, r"query has shape \[2, 6, 32\]; the layout wants 4 axes, B, N, S, D"),
         ("BNSD", {"key": (2, 6)}, r"key has shape \[2, 6\]; the layout wants 4 axes"),
         ("BNSD", {"key": (2, 6), "paged": True}, "a paged cache is"),
+        ("BNSD", {"key": (9, 16, 1, 32), "paged": True}, r"blocks of one row; a cache of MlaProlog, .* a view"),
     ],
 )
 def test_refusals(layout: str, change: dict[str, Any], message: str) -> None:
