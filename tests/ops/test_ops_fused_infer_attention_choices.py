@@ -1,4 +1,4 @@
-"""The choices that docs/fused_infer_attention.md lists: what CANN accepts, and what comes of it."""
+"""The choices that cann_mla/ops/fused_infer_attention.md lists: what CANN accepts, and what comes of it."""
 
 from __future__ import annotations
 

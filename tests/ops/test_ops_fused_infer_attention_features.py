@@ -16,7 +16,7 @@ from cann_mla.validate.verify import Options, verify_case
 
 FEATURES = features()
 CASES = [case for feature in FEATURES for case in feature.cases.values()]
-DOCUMENT = Path(__file__).parents[2] / "docs/fused_infer_attention.md"
+DOCUMENT = Path(__file__).parents[2] / "cann_mla/ops/fused_infer_attention.md"
 PRODUCTS_OF = {v: ("Ascend950",) if v == 5 else ("Ascend910B", "Ascend910_93") for v in VERSIONS}
 
 
@@ -65,6 +65,6 @@ def test_rows_by_the_documents_of_the_versions() -> None:
 
 def test_the_document_shows_the_table() -> None:
     assert table() in DOCUMENT.read_text(encoding="utf-8"), (
-        "docs/fused_infer_attention.md is older than the cases: paste the output of "
+        "cann_mla/ops/fused_infer_attention.md is older than the cases: paste the output of "
         "python -m cann_mla.ops.fused_infer_attention_features into it"
     )
