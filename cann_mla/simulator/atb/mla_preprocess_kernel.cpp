@@ -115,8 +115,8 @@ class Preprocess {
     }
 
     float quantiseTensor(float *row, int64_t n, const char *scaleName, const char *offsetName) const {
-        float scale = halfRow(scaleName, 0, 1)[0], offset = launch_.in<int8_t>(offsetName)[0];
-        for (int64_t i = 0; i < n; ++i) row[i] = numeric::floatToInt8(row[i] / scale + offset);
+        float factor = 1.0F / halfRow(scaleName, 0, 1)[0], offset = launch_.in<int8_t>(offsetName)[0];
+        for (int64_t i = 0; i < n; ++i) row[i] = numeric::floatToInt8(row[i] * factor + offset);
         return 1.0F;
     }
 
@@ -187,9 +187,9 @@ class Preprocess {
             }
             return;
         }
-        float scale = cacheScale("ctkvScale", 0);
+        float factor = 1.0F / cacheScale("ctkvScale", 0);
         for (int64_t c = 0; c < latent; ++c) {
-            float value = numeric::fp16ToFloat(numeric::floatToFp16(row[size(c)] / scale));
+            float value = numeric::fp16ToFloat(numeric::floatToFp16(row[size(c)] * factor));
             launch_.out<int8_t>("kvCacheOut0")[nzPlace(c, latent, 32) + c % 32] = numeric::floatToInt8(value);
         }
     }
