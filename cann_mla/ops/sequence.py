@@ -45,22 +45,37 @@ class Slot:
         """The slot that this one is a view of, or itself."""
         return self if self._root is None else self._root
 
-    def view(self, *shape: int) -> Slot:
-        """The same elements under another shape.
+    def view(self, *shape: int, strides: Sequence[int] | None = None, offset: int = 0) -> Slot:
+        """Elements of this slot under another shape: all of them, or those that strides and an offset pick.
+
+        Parameters
+        ----------
+        *shape : int
+        strides : sequence of int, optional
+            In elements. Default: dense.
+        offset : int
+            Of the first element.
 
         Raises
         ------
         ValueError
-            If the sizes differ, or the slot is not dense and row-major.
+            If the view does not fit, or the slot itself is not dense and row-major.
         """
         own = self.layout
         if not own.dense or own.format != "ND":
             raise ValueError(f"only a dense tensor in ND has views; this one is {own}")
-        if prod(shape) != own.numel:
+        if strides is None and (prod(shape) != own.numel or offset):
             raise ValueError(
                 f"shape {list(shape)} has {prod(shape)} elements; the slot of {list(own.shape)} {own.numel}"
             )
-        return Slot(Layout.make(shape, own.dtype), None, self.root)
+        storage = None if strides is None else own.shape
+        layout = Layout.make(shape, own.dtype, strides=strides, offset=offset, storage_shape=storage)
+        if layout.extent > own.numel:
+            raise ValueError(
+                f"shape {list(shape)} with strides {strides} and offset {offset} reaches over {layout.extent} "
+                f"elements; the slot of {list(own.shape)} has {own.numel}"
+            )
+        return Slot(layout, None, self.root)
 
 
 class OperatorSequence:

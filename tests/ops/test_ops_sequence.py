@@ -129,3 +129,25 @@ def test_a_refused_call_leaves_nothing_behind(stream: cann_mla.Stream) -> None:
     assert library.cannMlaSimDeviceAllocations(0) == before
     with pytest.raises(ClosedError):
         steps.run(stream)
+
+
+def test_strided_views_cut_columns_out(stream: cann_mla.Stream) -> None:
+    """The last two columns of x x, and where they go: every second element of y."""
+    x, y = tensor([[1, 2, 3], [0, 1, 0], [2, 0, 1]], np.float32), tensor([0] * 8, np.float16)
+    steps = OperatorSequence()
+    square = steps.intermediate((3, 3), "FP32")
+    steps.add("aclnnMm", self=steps.operand(x), mat2=steps.operand(x), out=square, cubeMathType=0)
+    steps.add(
+        "aclnnCast",
+        self=square.view(2, 2, strides=(3, 1), offset=1),
+        dtype=cann_mla.dtype("FP16").code,
+        out=steps.operand(y).view(2, 2, strides=(4, 2), offset=1),
+    )
+    steps.prepare()
+    with steps:
+        steps.run(stream)
+        stream.synchronize()
+    # rows of x x: [7 4 6], [0 1 0], [4 4 7]
+    assert y.to_numpy().tolist() == [0, 4, 0, 6, 0, 1, 0, 0]
+    with pytest.raises(ValueError, match=r"reaches over 10 elements; the slot of \[3, 3\] has 9"):
+        square.view(2, 2, strides=(7, 1), offset=1)

@@ -20,6 +20,14 @@ LAST_LINE = {
     ),
     "mla_prolog_v3_full_quant_950.py": ("Ascend950", r"scales of the query from 0\.\d+ to 0\.\d+"),
     "mla_prolog_paged_decode.py": ("Ascend910B", r"75 rows of 192 written, all within 0\.0\d+ of plain NumPy"),
+    "mla_prolog_quant.py": (
+        "Ascend910B",
+        r"mla_prolog: q_out within 0\.0\d+ and kv_out within 0\.0\d+ of plain NumPy",
+    ),
+    "mla_prolog_by_hand.py": (
+        "Ascend910B",
+        r"36864 elements of query, and both caches, within 0\.0\d+ of the fused operator",
+    ),
     "mla_decode.py": ("Ascend910B", r"36864 elements within 0\.0\d+ of plain NumPy"),
     "fused_infer_attention_v4_gqa.py": ("Ascend910B", r"256 elements within 0\.00\d+ of plain NumPy"),
     "fused_infer_attention_v4_gqa_antiquant.py": ("Ascend910_93", r"256 elements within 0\.00\d+ of plain NumPy"),
