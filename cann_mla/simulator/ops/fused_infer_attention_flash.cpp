@@ -12,7 +12,7 @@ namespace sim::fia {
 namespace {
 
 constexpr int64_t rowsWanted = 256, rowsAllowed = 512;  // of one tile, all heads together
-constexpr int64_t columnsOfBlock = 512;
+constexpr int64_t largestBlock = 512;
 
 // The floats that a thread works in; kept from tile to tile.
 struct Scratch {
@@ -71,6 +71,11 @@ Range columnsOf(const Plan &plan, const Batch &batch, const Tile &tile, const Wi
     return {std::max<int64_t>(tile.row - window.pre, 0), std::min(all, tile.row + tile.rows + window.next)};
 }
 
+// Columns of one block. The size shows in the output only where numerators are scaled to the block's maximum.
+int64_t columnsOfBlock(const Plan &plan) {
+    return plan.p.ascend950 && plan.numerator == Numerator::BlockMax ? 128 : largestBlock;
+}
+
 void rescale(TileState &state, int64_t dv) {
     for (int64_t r = 0; r < state.count; ++r) {
         float factor = state.factor[size(r)];
@@ -124,11 +129,12 @@ void attend(const Plan &plan, const Operands &o, const Tile &tile) {
     TileState &state = scratch.state;
     startTile(plan, o, tile, state);
     Scores scores(plan, o, tile, window);
-    grow(scratch.keys, columnsOfBlock * width);
-    grow(scratch.values, columnsOfBlock * plan.dv);
-    grow(scratch.scores, count * columnsOfBlock);
-    for (int64_t column = range.first; column < range.end; column += columnsOfBlock) {
-        int64_t n = std::min(columnsOfBlock, range.end - column);
+    int64_t step = columnsOfBlock(plan);
+    grow(scratch.keys, step * width);
+    grow(scratch.values, step * plan.dv);
+    grow(scratch.scores, count * step);
+    for (int64_t column = range.first; column < range.end; column += step) {
+        int64_t n = std::min(step, range.end - column);
         readStored(plan, o, o.keys, tile.batch, kvHead, column, n, scratch.keys.data());
         numeric::sgemm(size(count), size(n), size(width), scratch.query.data(), size(width), scratch.keys.data(),
                        size(width), 0.0F, scratch.scores.data(), size(n), numeric::Transposed::No,
