@@ -58,13 +58,10 @@ void dropGroups(const RouterParams &p, std::vector<float> &scores) {
     }
 }
 
-// A physical copy of an expert, by a number that only looks random: it hangs on the last kept expert of the token.
-int32_t mapped(const Router &router, int32_t expert, int32_t last, const int32_t *copies, const int32_t *table) {
-    constexpr int32_t prime = 100'000'007;
-    int32_t divisor = last + 7;
-    float share = static_cast<float>(prime % divisor) / static_cast<float>(divisor);
-    auto column = static_cast<int64_t>(std::floor(static_cast<float>(copies[expert]) * share));
-    if (column < 0 || column >= router.tableColumns) {
+// A physical copy of an expert: the tokens take the copies in turn.
+int32_t mapped(const Router &router, int64_t token, int32_t expert, const int32_t *copies, const int32_t *table) {
+    int64_t column = copies[expert] == 0 ? 0 : token % static_cast<uint32_t>(copies[expert]);
+    if (column >= router.tableColumns) {
         throw KernelFault(ACL_ERROR_RT_AICORE_EXCEPTION, "mappingNum of expert " + std::to_string(expert) +
                                                              " reaches past the columns of mappingTable");
     }
@@ -88,11 +85,10 @@ void route(const Router &router, const Launch &launch, int64_t token) {
     float *y = launch.out<float>("y") + token * p.k, sum = 0.0F;
     int32_t *indices = launch.out<int32_t>("indices") + token * p.k;
     for (size_t i = 0; i < k; ++i) sum += activated[static_cast<size_t>(order[i])];
-    int32_t last = order[p.groupTopk * (experts / p.groupNum) - 1];
     for (size_t i = 0; i < k; ++i) {
         float chosen = activated[static_cast<size_t>(order[i])];
         y[i] = p.isNorm ? chosen / sum * p.scale : chosen;
-        indices[i] = p.enableExpertMapping ? mapped(router, order[i], last, launch.in<int32_t>("mappingNum"),
+        indices[i] = p.enableExpertMapping ? mapped(router, token, order[i], launch.in<int32_t>("mappingNum"),
                                                     launch.in<int32_t>("mappingTable"))
                                            : order[i];
     }

@@ -36,6 +36,7 @@ struct MlaWork {
     bool bf16;
     int64_t tokens, blocks, tableColumns;
     int64_t maskColumns, maskNumel;  // 0 without a mask
+    int64_t maskPlane;               // elements of one sequence's mask; 0: all share one
     std::vector<int32_t> q, kv;
 };
 

@@ -184,7 +184,7 @@ Plan Mla::planDecode(const Tensors &t) const {
     HostLengths context = readLengths(t["contextLens"]);
     if (context.refusal) return {context.refusal};
     MlaWork work{params_, t["qRope"].desc().dtype == ACL_BF16, t["qNope"].dim(0), t["ctKV"].dim(0),
-                 t["blockTables"].dim(1), 0, 0, {}, context.values};
+                 t["blockTables"].dim(1), 0, 0, 0, {}, context.values};
     if (params_.takesQueryLengths()) {
         HostLengths query = readLengths(t["qSeqLen"]);
         if (query.refusal) return {query.refusal};
@@ -195,6 +195,7 @@ Plan Mla::planDecode(const Tensors &t) const {
     if (params_.takesMask()) {
         work.maskColumns = t["mask"].desc().shape.back();
         work.maskNumel = t["mask"].desc().numel();
+        if (t["mask"].rank() == 3) work.maskPlane = t["mask"].dim(1) * t["mask"].dim(2);
     }
     if (largest(work.q) <= 0) return {std::nullopt, badParam("qSeqLen holds no positive length")};
     if (largest(work.kv) < 0) return {std::nullopt, badParam("contextLens holds only negative lengths")};

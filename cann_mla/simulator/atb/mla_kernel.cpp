@@ -38,8 +38,10 @@ class Decode {
         tile.begin(unit.rows, width, latent, w_.bf16);
         readQueries(unit, tile);
         int64_t keys = w_.kv[size(unit.sequence)];
-        for (int64_t column = 0; column < keys; column += AttentionTile::stripe) {
-            int64_t n = std::min(AttentionTile::stripe, keys - column);
+        bool wide = heads() == 128 && !w_.params.isInt8();
+        int64_t stripe = wide ? AttentionTile::stripe : blockSize;
+        for (int64_t column = 0; column < keys; column += stripe) {
+            int64_t n = std::min(stripe, keys - column);
             for (int64_t j = 0; j < n; ++j) readKey(unit.sequence, column + j, tile.keys.data() + j * width);
             score(unit, column, n, tile);
             if (w_.params.isInt8()) {
@@ -111,18 +113,32 @@ class Decode {
         }
     }
 
+    // `column` starts a block unless the kernel hides by itself.
     void mask(const Unit &unit, int64_t r, int64_t column, int64_t n, float *row) const {
         int64_t token = tokenOf(unit, r), inSequence = token - unit.firstToken;
-        if (implicit_ || w_.params.maskType == mlaMaskFree) {
-            int64_t last = w_.kv[size(unit.sequence)] - w_.q[size(unit.sequence)] + inSequence;
+        int64_t keys = w_.kv[size(unit.sequence)], queries = w_.q[size(unit.sequence)];
+        if (implicit_) {
+            int64_t last = keys - queries + inSequence;
             for (int64_t j = std::max<int64_t>(last + 1 - column, 0); j < n; ++j) row[j] += maskedScore;
+        } else if (w_.params.isInt8()) {
+            return;
         } else if (w_.params.maskType == mlaMaskSpec) {
-            int64_t start = token * w_.maskColumns + column;
-            int64_t there = std::clamp<int64_t>(std::min(w_.maskColumns - column, w_.maskNumel - start), 0, n);
-            std::vector<float> values(size(there));
-            decode(half_, "mask", start, there, values.data());
-            for (int64_t j = 0; j < there; ++j) row[j] += values[size(j)];
+            addMask(token * w_.maskColumns + column, std::min(n, w_.maskColumns - column), row);
+        } else if (w_.params.maskType == mlaMaskFree) {
+            // Rows of a template that slides with the number of keys in the last block; it reaches one block back.
+            int64_t inLast = (keys - 1) % blockSize + 1, blocksBack = (keys - 1) / blockSize - column / blockSize;
+            if (blocksBack > 1 || (blocksBack == 1 && inLast >= queries - 1)) return;
+            int64_t plane = unit.sequence * w_.maskPlane;
+            addMask(plane + (inLast - 1 + inSequence + blocksBack * blockSize) * w_.maskColumns, n, row);
         }
+    }
+
+    // Past the end of the tensor the kernel would find something, here nothing.
+    void addMask(int64_t start, int64_t n, float *row) const {
+        int64_t there = std::clamp<int64_t>(w_.maskNumel - start, 0, std::max<int64_t>(n, 0));
+        std::vector<float> values(size(there));
+        decode(half_, "mask", start, there, values.data());
+        for (int64_t j = 0; j < there; ++j) row[j] += values[size(j)];
     }
 
     std::vector<float> valueScales(const Unit &unit) const {
