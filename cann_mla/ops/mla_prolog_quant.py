@@ -125,8 +125,6 @@ class MlaPrologQuantPlan:
     sizes : Sizes
     steps : OperatorSequence
         The calls.
-    constant_bytes : int
-        Device memory of the unit weights of norms, beside the intermediates' ``steps.buffer_bytes``.
 
     Raises
     ------
@@ -177,7 +175,6 @@ class MlaPrologQuantPlan:
         )
         self._owned = ExitStack()
         self._device = token_x.device
-        self.constant_bytes = 0
         try:
             for name, (shape, element) in self.sizes.outputs(quantised=quantised).items():
                 if name not in operands:
@@ -305,7 +302,6 @@ class MlaPrologQuantPlan:
         kind = np.float32 if element == "FP32" else ml_dtypes.bfloat16
         tensor = Tensor.from_numpy(np.ones(size, kind), device=self._device)
         self._owned.callback(tensor.close)
-        self.constant_bytes += tensor.layout.nbytes
         return tensor
 
 
