@@ -8,11 +8,11 @@ For every token x, with 64 heads of 512 channels and epsilon 1e-6::
 
 How far the composition is from the operator
 --------------------------------------------
-The fused kernel keeps c and the second product in FP32; aclnn operators pass them on in 16 bits. c is rounded to FP16
-before gamma (:data:`QUANTISED` below), so an element of qr_out in about two hundred falls on the other side of a
-rounding boundary, and q_out carries the noise of that: 8 bits of quantisation are worth 0.7 % of a head's
-root mean square themselves. Measured between the two references (PyPTO's operator; the chain of primitives) with
-the data of the published test, seed 5, 64 tokens:
+The fused kernel keeps c and the second product in FP32; aclnn operators pass them on in 16 bits
+(:mod:`cann_mla.ops.mla_prolog_quant_chain`). So an element of qr_out in about two hundred falls on the other side of a
+rounding boundary, and q_out carries the noise of that; quantisation to 8 bits is itself worth 0.7 % of a head's root
+mean square. Measured between the two references (PyPTO's operator; the chain of primitives) with data in the ranges
+of the published test, 64 tokens:
 
 ============ ============ ======================== ===================================== ===================
 output       bit-equal    largest difference       root mean square of the difference    published tolerance
@@ -26,8 +26,10 @@ qr_scale_out 0 %          1.2e-5 (0.05 % of it)    4.3e-6                       
 The published tolerance (1e-4 + 2^-7 of the value, for 99.5 % of the elements) is one of rounding, not of quantisation:
 q_out cannot keep it when c is quantised from 16 bits, because one different integer in the 1024 of a token is enough to
 take 6 % of that token's elements, the small ones, out of it. CANN's mixed tolerance (2^-6 + 2^-6 of the value) is kept
-with room to spare. With ``product_dtype="BF16"``, for versions of CANN whose products of BF16 cannot give FP32, 5 %
-of qr_out differ by 1, and the root mean square of q_out's difference is 0.008.
+by all but a few elements in a million. gamma_cq goes through FP16 too, exactly from 2^-14 to 65504.
+
+With ``product_dtype="BF16"``, for versions of CANN whose products of BF16 cannot give FP32, 5 % of qr_out differ by 1,
+the root mean square of q_out's difference is 0.008, and 0.8 % of kv_out are outside the published tolerance.
 
 The chain of the plain operator has PyPTO's own rounding points: with the same data 99.8 % of q_out are bit-equal, and
 0.01 % of its elements are outside the published tolerance, which is kept for all outputs.
@@ -43,20 +45,17 @@ from dataclasses import dataclass, fields
 from types import TracebackType
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
-from cann_mla.dtypes import dtype
 from cann_mla.libraries import load
 from cann_mla.ops import mla_prolog_quant_pypto as pypto
 from cann_mla.ops.call import Operand
 from cann_mla.ops.mla_prolog import product_of
+from cann_mla.ops.mla_prolog_quant_chain import Chain
 from cann_mla.ops.mla_prolog_quant_checks import Described, check
-from cann_mla.ops.sequence import OperatorSequence, Slot
+from cann_mla.ops.sequence import OperatorSequence
 from cann_mla.runtime.stream import Stream
 from cann_mla.tensor import Tensor
-
-EPSILON = 1e-6
 
 
 @dataclass(frozen=True)
@@ -173,23 +172,17 @@ class MlaPrologQuantPlan:
             any_sizes=any_sizes,
             product=product_of(load().soc),
         )
-        self._owned = ExitStack()
-        self._device = token_x.device
-        try:
-            for name, (shape, element) in self.sizes.outputs(quantised=quantised).items():
-                if name not in operands:
-                    operands[name] = Tensor.empty(shape, element, device=self._device)
-            self.steps = OperatorSequence(self._device)
-            self._owned.callback(self.steps.close)
-            self._slots = {name: self.steps.operand(tensor) for name, tensor in operands.items()}
-            if quantised:
-                self._add_quantised(product_dtype)
-            else:
-                self._add_plain()
-            self.steps.prepare()
-        except BaseException:
-            self._owned.close()
-            raise
+        for name, (shape, element) in self.sizes.outputs(quantised=quantised).items():
+            if name not in operands:
+                operands[name] = Tensor.empty(shape, element, device=token_x.device)
+        self.steps = OperatorSequence(token_x.device)
+        self._slots = {name: self.steps.operand(tensor) for name, tensor in operands.items()}
+        chain = Chain(self.steps, self._slots, self.sizes, token_x.device)
+        if quantised:
+            chain.add_quantised(product_dtype)
+        else:
+            chain.add_plain()
+        self.steps.prepare()
         self.outputs = MlaPrologQuantResult(**{n: t for n, t in operands.items() if n not in inputs})
 
     @property
@@ -214,7 +207,7 @@ class MlaPrologQuantPlan:
 
     def close(self) -> None:
         """Close the calls and their buffers, not the outputs. A second call does nothing."""
-        self._owned.close()
+        self.steps.close()
 
     def __enter__(self) -> MlaPrologQuantPlan:
         return self
@@ -223,86 +216,6 @@ class MlaPrologQuantPlan:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def _add_quantised(self, product_dtype: str) -> None:
-        s, at, steps = self.sizes, self._slots, self.steps
-        # Normalised without gamma, so that FP16 holds it whatever gamma is; DynamicQuant multiplies gamma in, in FP32.
-        narrow = "FP16" if product_dtype == "FP32" else "BF16"
-        c = steps.intermediate((s.tokens, s.latent), product_dtype)
-        self._norm(self._product("token_x", "wq_a", s.latent, product_dtype), self._ones(s.latent, product_dtype), c)
-        scale = at["qr_scale_out"].view(s.tokens)
-        steps.add(
-            "aclnnDynamicQuant",
-            x=self._cast(c, narrow),
-            smoothScalesOptional=self._cast(at["gamma_cq"], narrow),
-            yOut=at["qr_out"],
-            scaleOut=scale,
-        )
-        f = steps.intermediate((s.tokens, s.heads * s.head), "BF16")
-        self._quantised_product(at["qr_out"], scale, f)
-        self._finish_heads(f)
-        k = steps.intermediate((s.tokens, s.head), product_dtype)
-        gamma = self._cast(at["gamma_ckv"], product_dtype)
-        if product_dtype == "BF16":
-            k = at["kv_out"]
-        self._norm(self._product("token_x", "wkv", s.head, product_dtype), gamma, k)
-        if product_dtype != "BF16":
-            steps.add("aclnnCast", self=k, dtype=dtype("BF16").code, out=at["kv_out"])
-        self._rotate(at["kv_out"].view(s.tokens, 1, 1, s.head))
-
-    def _add_plain(self) -> None:
-        s, at = self.sizes, self._slots
-        self._norm(self._product("token_x", "wq_a", s.latent, "BF16"), at["gamma_cq"], at["qr_out"])
-        self._finish_heads(self._product("qr_out", "wq_b", s.heads * s.head, "BF16"))
-        self._norm(self._product("token_x", "wkv", s.head, "BF16"), at["gamma_ckv"], at["kv_out"])
-        self._rotate(at["kv_out"].view(s.tokens, 1, 1, s.head))
-
-    def _product(self, x: str, w: str, columns: int, element: str) -> Slot:
-        weight = self._slots[w]
-        symbol = "aclnnMatmulWeightNz" if weight.layout.format == "FRACTAL_NZ" else "aclnnMm"
-        out = self.steps.intermediate((self.sizes.tokens, columns), element)
-        self.steps.add(symbol, self=self._slots[x], mat2=weight, out=out, cubeMathType=0)
-        return out
-
-    def _quantised_product(self, qr: Slot, scale: Slot, out: Slot) -> None:
-        """V5 of the operator, where CANN has it; V4 does the same under other names."""
-        weight, weight_scale = self._slots["wq_b"], self._slots["wq_b_scale"].view(self.sizes.heads * self.sizes.head)
-        shared = {"x1": qr, "x2": weight, "transposeX1": False, "transposeX2": False, "out": out}
-        if load().has("aclnnQuantMatmulV5"):
-            self.steps.add("aclnnQuantMatmulV5", x1Scale=scale, x2Scale=weight_scale, groupSize=0, **shared)
-        else:
-            self.steps.add("aclnnQuantMatmulV4", pertokenScaleOptional=scale, scale=weight_scale, **shared)
-
-    def _finish_heads(self, f: Slot) -> None:
-        """Second norm, by head and without weight, and rotation."""
-        s = self.sizes
-        q = self._slots["q_out"]
-        self._norm(f.view(s.tokens * s.heads, s.head), self._ones(s.head, "BF16"), q.view(s.tokens * s.heads, s.head))
-        # Heads stand on the second axis, over which the operator repeats the cosines of a token.
-        self._rotate(q.view(s.tokens, s.heads, 1, s.head))
-
-    def _norm(self, x: Slot, gamma: Slot | Tensor, y: Slot) -> None:
-        rstd = self.steps.intermediate((x.layout.shape[0], 1), "FP32")
-        self.steps.add("aclnnRmsNorm", x=x, gamma=gamma, epsilon=EPSILON, yOut=y, rstdOut=rstd)
-
-    def _rotate(self, x: Slot) -> None:
-        s = self.sizes
-        cos, sin = (self._slots[name].view(s.tokens, 1, 1, s.rope) for name in ("rope_cos", "rope_sin"))
-        part = [s.head - s.rope, s.head]
-        self.steps.add("aclnnInplacePartialRotaryMul", xRef=x, cos=cos, sin=sin, rotary_mode=1, partialSlice=part)
-
-    def _cast(self, x: Slot, element: str) -> Slot:
-        if x.layout.dtype is dtype(element):
-            return x
-        out = self.steps.intermediate(x.layout.shape, element)
-        self.steps.add("aclnnCast", self=x, dtype=dtype(element).code, out=out)
-        return out
-
-    def _ones(self, size: int, element: str) -> Tensor:
-        kind = np.float32 if element == "FP32" else ml_dtypes.bfloat16
-        tensor = Tensor.from_numpy(np.ones(size, kind), device=self._device)
-        self._owned.callback(tensor.close)
-        return tensor
 
 
 def mla_prolog_quant(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 import cann_mla
 from cann_mla import ops
 from cann_mla.dtypes import BF16, from_bits
+from cann_mla.ops import mla_prolog_quant_chain
 from cann_mla.reference import mla_prolog_quant as reference
 
 DATA = Path(__file__).parents[1] / "data" / "reference"
@@ -163,13 +163,10 @@ def test_version_four_of_the_product_serves_where_five_is_missing(
     expected = call(given, stream)
 
     class Older:
-        soc = "Ascend910B1"
-
         def has(self, symbol: str) -> bool:
             return symbol != "aclnnQuantMatmulV5"
 
-    # The package's attribute of this name is the function, not the module.
-    monkeypatch.setattr(sys.modules["cann_mla.ops.mla_prolog_quant"], "load", Older)
+    monkeypatch.setattr(mla_prolog_quant_chain, "load", Older)
     tensors: dict[str, Any] = {name: cann_mla.Tensor.from_numpy(array) for name, array in given.items()}
     with ops.MlaPrologQuantPlan(**tensors, any_sizes=True) as plan:
         assert "aclnnQuantMatmulV4" in plan.steps.symbols
