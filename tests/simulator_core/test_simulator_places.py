@@ -17,7 +17,8 @@ def test_library_path_follows_the_setting(monkeypatch: pytest.MonkeyPatch, tmp_p
     monkeypatch.setenv("CANN_MLA_SIM_LIBRARY", str(library))
     assert simulator.library_path() == library
     assert simulator.library_dir() == tmp_path
-    assert simulator.link_flags() == [f"-L{tmp_path}", "-lcann_mla_sim", f"-Wl,-rpath,{tmp_path}"]
+    as_needed = ["-Wl,--push-state,--as-needed", "-lcann_mla_sim_atb", "-Wl,--pop-state"]
+    assert simulator.link_flags() == [f"-L{tmp_path}", *as_needed, "-lcann_mla_sim", f"-Wl,-rpath,{tmp_path}"]
 
 
 def test_missing_library_names_the_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
