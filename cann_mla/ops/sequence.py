@@ -7,7 +7,7 @@ from itertools import pairwise
 from math import prod
 from threading import get_ident
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeAlias
 
 from cann_mla.dtypes import DTypeLike
 from cann_mla.errors import ClosedError
@@ -78,6 +78,10 @@ class Slot:
         return Slot(layout, None, self.root)
 
 
+_Use: TypeAlias = tuple[Slot, RepeatablePlan, str, Layout]
+"""Who is used, by which plan, under which C name, in which view."""
+
+
 class OperatorSequence:
     """A graph of operator calls in the order of its nodes.
 
@@ -113,7 +117,8 @@ class OperatorSequence:
         self._calls: list[tuple[str, dict[str, Any]]] = []
         self._plans: list[RepeatablePlan] = []
         self._tensors: list[Tensor] = []
-        self._uses: list[tuple[Slot, RepeatablePlan, str, Layout]] = []
+        self._uses: list[_Use] = []
+        self._replacements: dict[_Use, Tensor] = {}
         self._buffer: DeviceMemory | None = None
         self._workspace: DeviceMemory | None = None
         self._prepared = self._closed = False
@@ -151,12 +156,15 @@ class OperatorSequence:
         CannError
             If CANN refuses a call. The sequence is closed then.
         """
+        if self._prepared:
+            raise RuntimeError("this sequence is prepared already")
         self._prepared = True
         try:
             memories = self._place()
             for symbol, arguments in self._calls:
                 slots = {name: value for name, value in arguments.items() if isinstance(value, Slot)}
-                tensors = {name: self._tensor(memories[slot.root], slot.layout) for name, slot in slots.items()}
+                tensors = {name: _tensor(memories[slot.root], slot.layout) for name, slot in slots.items()}
+                self._tensors += tensors.values()
                 plan = operator(symbol).prepare(repeatable=True, **{**arguments, **tensors})
                 self._plans.append(plan)
                 self._uses += [(slot.root, plan, name, slot.layout) for name, slot in slots.items()]
@@ -179,9 +187,14 @@ class OperatorSequence:
             raise ValueError("only the slot of an operand can be given another tensor")
         if tensor.layout != slot.layout:
             raise ValueError(f"the slot holds {slot.layout}; {tensor.describe()} needs a new sequence")
-        for root, plan, name, layout in self._uses:
+        for use in self._uses:
+            root, plan, name, layout = use
             if root is slot:
-                plan.set_tensor(name, self._tensor(tensor.memory, layout))
+                fresh = _tensor(tensor.memory, layout)
+                plan.set_tensor(name, fresh)
+                if use in self._replacements:
+                    self._replacements[use].close()
+                self._replacements[use] = fresh
 
     def run(self, stream: Stream) -> None:
         """Queue all calls. Returns before they are done.
@@ -224,10 +237,11 @@ class OperatorSequence:
     def close(self) -> None:
         """Give back plans, buffers and workspace; the memory goes when the stream has passed what is queued."""
         self._closed = True
-        for owner in (*self._plans, *self._tensors, self._buffer, self._workspace):
+        for owner in (*self._plans, *self._tensors, *self._replacements.values(), self._buffer, self._workspace):
             if owner is not None:
                 owner.close()
         self._uses.clear()
+        self._replacements.clear()
 
     def __enter__(self) -> OperatorSequence:
         return self
@@ -252,19 +266,6 @@ class OperatorSequence:
             self._checked = stream, get_ident()
         stream.handle  # noqa: B018  raises if closed
 
-    def _tensor(self, memory: Memory | None, layout: Layout) -> Tensor:
-        tensor = Tensor(
-            memory,
-            layout.shape,
-            layout.dtype,
-            strides=layout.strides,
-            offset=layout.offset,
-            format=layout.format,
-            storage_shape=layout.storage_shape,
-        )
-        self._tensors.append(tensor)
-        return tensor
-
     def _place(self) -> dict[Slot, Memory | None]:
         """The memory of every slot: the caller's, or a part of the sequence's own."""
         memories: dict[Slot, Memory | None] = {}
@@ -283,6 +284,18 @@ class OperatorSequence:
             self._buffer = DeviceMemory(self.buffer_bytes, device=self._device)
             memories |= {s: _Part(self._buffer, *place) for s, *place in zip(lives, offsets, rooms, strict=True)}
         return memories
+
+
+def _tensor(memory: Memory | None, layout: Layout) -> Tensor:
+    return Tensor(
+        memory,
+        layout.shape,
+        layout.dtype,
+        strides=layout.strides,
+        offset=layout.offset,
+        format=layout.format,
+        storage_shape=layout.storage_shape,
+    )
 
 
 class _Part(DeviceMemory):

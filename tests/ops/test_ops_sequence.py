@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 from typing import Any
 
@@ -72,6 +73,25 @@ def test_a_chain_runs_again_and_on_other_tensors(stream: cann_mla.Stream) -> Non
         assert y.to_numpy().tolist() == [[37, 54]]
 
 
+def test_replacing_leaves_no_handles_behind(stream: cann_mla.Stream) -> None:
+    steps, slots = twice(tensor([[1, 2]]), tensor([[1, 2], [3, 4]]), tensor([[0, 0]]))
+    library = cann_mla.load()
+    kinds = range(3)
+
+    def live() -> list[int]:
+        gc.collect()
+        return [library.cannMlaSimLiveHandles(kind) for kind in kinds] + [library.cannMlaSimDeviceAllocations(0)]
+
+    with steps:
+        steps.replace(slots[0], tensor([[1, 0]]))
+        before = live()
+        for _ in range(100):
+            steps.replace(slots[0], tensor([[0, 1]]))
+            steps.run(stream)
+            stream.synchronize()
+        assert live() == before
+
+
 def test_timed_run_names_every_call(stream: cann_mla.Stream) -> None:
     y = tensor([[0, 0]])
     steps, _ = twice(tensor([[1, 2]]), tensor([[1, 2], [3, 4]]), y)
@@ -107,6 +127,8 @@ def test_mistakes_say_what_they_are(stream: cann_mla.Stream) -> None:
     steps, slots = twice(x, w, y)
     with pytest.raises(RuntimeError, match="make another one"):
         steps.add("aclnnMm")
+    with pytest.raises(RuntimeError, match="prepared already"):
+        steps.prepare()
     with pytest.raises(ValueError, match="needs a new sequence"):
         steps.replace(slots[0], tensor([[1], [2]]))
     with pytest.raises(ValueError, match="only the slot of an operand"):
