@@ -26,6 +26,8 @@ META = "libnnopbase.so"
 AGGREGATE = "libopapi.so"
 PER_REPOSITORY = "libopapi_transformer.so"
 CUSTOM = "libcust_opapi.so"
+ATB = "lib/libatb.so"
+DEFAULT_ATB = Path("/usr/local/Ascend/nnal/atb")
 OP_API = "opp/built-in/op_impl/ai_core/tbe/op_api"
 _STAGES = {"alpha": 0, "beta": 1, "rc": 2}
 
@@ -92,10 +94,13 @@ class Search:
         Environment variables.
     home : path, optional
         Look here and nowhere else.
+    atb_folder : path
+        Where ATB is looked for unless ``ATB_HOME_PATH`` names it.
     """
 
     environment: Mapping[str, str]
     home: Path | None = None
+    atb_folder: Path = DEFAULT_ATB
     attempts: list[Attempt] = field(default_factory=list)
 
     def installations(self) -> list[Installation]:
@@ -199,19 +204,41 @@ class Search:
 
     def _extras(self, folders: list[Path]) -> tuple[Path, ...]:
         places = [folder / name for folder in folders for name in ("libhccl.so", "libacl_op_compiler.so")]
-        if atb := self.environment.get("ATB_HOME_PATH"):
-            library = Path(atb) / "lib/libatb.so"
-            places.append(library)
-            outcome = "ATB" if isfile(library) else f"refused: no {library}"
-            self.attempts.append(Attempt(f"{atb} (ATB_HOME_PATH)", outcome))
+        places = [path for path in places if isfile(path)]
+        atb = self._atb_home()
+        return (*places, atb / ATB) if atb else tuple(places)
+
+    def _atb_home(self) -> Path | None:
+        """Root folder of ATB: what its set_env.sh names, else the best in the default folder."""
+        if named := self.environment.get("ATB_HOME_PATH"):
+            candidates = [Path(named)]
         else:
-            self.attempts.append(Attempt("ATB_HOME_PATH", "not set, so no ATB operators"))
-        return tuple(path for path in places if isfile(path))
+            self.attempts.append(Attempt("ATB_HOME_PATH", "not set"))
+            candidates = sorted(self.atb_folder.glob("*/atb/cxx_abi_[01]"), key=_atb_preference, reverse=True)
+        for home in candidates:
+            found = isfile(home / ATB)
+            origin = " (ATB_HOME_PATH)" if named else ""
+            self.attempts.append(Attempt(f"{home}{origin}", "ATB" if found else f"refused: no {home / ATB}"))
+            if found:
+                return home
+        if not candidates:
+            self.attempts.append(Attempt(str(self.atb_folder), "no ATB, so none of its operators"))
+        return None
 
 
 def _text(path: Path) -> str:
     """A small text file of an installation; bytes that are no UTF-8 match nothing that is searched for."""
     return path.read_text(encoding="utf-8", errors="replace")
+
+
+def _atb_preference(home: Path) -> tuple[bool, bool, tuple[int, ...], str]:
+    """The newer C++ ABI, which is what set_env.sh takes too unless torch wants the other; then the version."""
+    version = home.parents[1].name
+    try:
+        key = release_key(version)
+    except ValueError:
+        key = ()
+    return home.name.endswith("1"), version == "latest", key, version
 
 
 def _first(folders: list[Path], *names: str) -> Path | None:

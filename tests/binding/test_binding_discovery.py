@@ -163,3 +163,19 @@ def test_atb_is_named_by_its_variable(tmp_path: Path) -> None:
     atb = tree(tmp_path / "atb", "lib/libatb.so")
     found = Search({"ATB_HOME_PATH": str(atb)}, home=home).installations()[0]
     assert found.extras == (atb / "lib/libatb.so",)
+
+
+def test_atb_is_found_in_its_default_folder_too(tmp_path: Path) -> None:
+    home = tree(tmp_path / "cann", *FULL)
+    nnal = tmp_path / "nnal"
+    for place in ("8.3.RC1/atb/cxx_abi_1", "8.5.0/atb/cxx_abi_0", "8.5.0/atb/cxx_abi_1", "9.0.0/atb/cxx_abi_1"):
+        (nnal / place).mkdir(parents=True)
+    for place in ("8.3.RC1/atb/cxx_abi_1", "8.5.0/atb/cxx_abi_0", "8.5.0/atb/cxx_abi_1"):
+        tree(nnal / place, "lib/libatb.so")
+    search = Search({}, home=home, atb_folder=nnal)
+    (found,) = search.installations()
+    assert found.extras == (nnal / "8.5.0/atb/cxx_abi_1/lib/libatb.so",)
+    assert outcome(search, str(nnal / "9.0.0")).startswith("refused")
+    nothing = Search({}, home=home, atb_folder=tmp_path / "no such folder")
+    assert nothing.installations()[0].extras == ()
+    assert outcome(nothing, str(tmp_path / "no such folder")) == "no ATB, so none of its operators"
