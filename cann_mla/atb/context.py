@@ -39,6 +39,11 @@ def atb_function(library: Library, name: str) -> Any:
     return abi().ffi.cast(kind, address)
 
 
+def destroy_operation(library: Library, operation: Any, phase: str) -> None:
+    """Call atb::DestroyOperation, and raise :class:`~cann_mla.CannError` if it refuses."""
+    library.check(atb_function(library, "DestroyOperation")(operation), "AtbDestroyOperation", phase)
+
+
 class AtbContext(Owner):
     """An atb::Context: what ATB operations are set up in, and the stream they run on.
 
@@ -101,6 +106,16 @@ class AtbContext(Owner):
                 "atb::Context of the loaded ATB does not give back the stream it was set to: its virtual functions "
                 f"are in another order than those of ATB 8.0 to 8.5 ({', '.join(map(str, self._state.library.files))})"
             )
+
+    def destroy_operation(self, operation: Any) -> None:
+        """Destroy an operation that a call of a C function has made (``atb_Operation *``); plans do it by themselves.
+
+        Raises
+        ------
+        CannError
+            If ATB refuses.
+        """
+        destroy_operation(self._state.library, operation, "destroy an operation")
 
     def _release(self, handle: Any) -> None:
         library = self._state.library

@@ -7,7 +7,7 @@ from threading import get_ident
 from typing import Any
 
 from cann_mla.arguments import convert, document
-from cann_mla.atb.context import AtbContext, atb_function, thread_context
+from cann_mla.atb.context import AtbContext, destroy_operation, thread_context
 from cann_mla.binding import abi
 from cann_mla.headers import Role, Signature
 from cann_mla.libraries import Library
@@ -198,9 +198,7 @@ class AtbPlan(Plan):
         state.children.add(self)
 
     def _release(self, handle: Any) -> None:
-        library = self.operator._library
-        status = atb_function(library, "DestroyOperation")(handle)
-        library.check(status, "AtbDestroyOperation", f"close a plan of {self.operator.name}")
+        destroy_operation(self.operator._library, handle, f"close a plan of {self.operator.name}")
 
 
 def _device_of(arguments: Mapping[str, Any]) -> DeviceState:
