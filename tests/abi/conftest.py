@@ -25,7 +25,7 @@ def compile_command(source: Path, target: Path) -> list[str]:
     extra = os.environ.get("CANN_MLA_TEST_CXXFLAGS", "").split()
     common = ["-Wall", "-Wextra", "-Werror", *extra, *simulator.compile_flags(), str(source), "-o", str(target)]
     if source.suffix == ".c":
-        thin = [f"-L{simulator.library_dir()}", "-lascendcl", "-lnnopbase", "-lopapi", "-lcann_mla_sim"]
+        thin = [f"-L{simulator.library_dir()}", "-lascendcl", "-lnnopbase", "-lopapi"]
         return ["gcc", "-std=c11", *common, *thin]
     return ["g++", "-std=c++17", "-pthread", f"-I{CORE_SOURCES}", *common, *simulator.link_flags()]
 
