@@ -8,6 +8,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cann_mla.cli.sim import SOCS
+
 if TYPE_CHECKING:
     from cann_mla.validate.cases import Case, CaseError, Skipped
 
@@ -26,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--golden", choices=("device", "exact"), default="device", help="precision of the reference")
     parser.add_argument("--json", metavar="FILE", help="one JSON object a line, as each case ends")
-    parser.add_argument("--soc", metavar="PRODUCT", help="only cases of this product")
+    parser.add_argument("--soc", choices=SOCS, help="only cases of this product")
     parser.add_argument("--id", metavar="PATTERN", help="only cases whose id matches (shell wildcards)")
     parser.add_argument("--all", action="store_true", help="a row for every case, however many")
     parser.add_argument("--explain", action="store_true", help="try the usual mistakes on cases whose numbers fail")
@@ -58,13 +60,15 @@ def run(arguments: argparse.Namespace) -> int:
             lines.write(record)
             report.add(record, case)
     report.print()
+    if not report.total:
+        raise CommandError(_nothing_chosen(arguments))
     _follow_up(report.rows, options, arguments)
     return 1 if report.failed else 0
 
 
 def _follow_up(rows: list[Any], options: Any, arguments: argparse.Namespace) -> None:
     """What was asked for about the cases that failed."""
-    from cann_mla.validate.replay import explanation, save, shrunk
+    from cann_mla.validate.replay import explanation, save, shrunk, why_not_shrunk
 
     for record, case in rows:
         if record["verdict"] != "fail" or case is None:
@@ -72,7 +76,9 @@ def _follow_up(rows: list[Any], options: Any, arguments: argparse.Namespace) -> 
         if arguments.explain:
             for line in explanation(case, options):
                 print(f"{case.id}: {line}")
-        if arguments.shrink:
+        if arguments.shrink and (reason := why_not_shrunk(case)):
+            print(f"{case.id}: {reason}")
+        elif arguments.shrink:
             case = shrunk(case, record, options)
             print(f"{case.id}: fails with {sum(spec.numel for _, spec in case.specs())} elements in all")
         if arguments.save:
@@ -108,6 +114,22 @@ def selected(case: Case, arguments: argparse.Namespace) -> bool:
     return (arguments.soc is None or case.soc == arguments.soc) and (
         arguments.id is None or fnmatchcase(case.id, arguments.id)
     )
+
+
+def _nothing_chosen(arguments: argparse.Namespace) -> str:
+    """Why no case was run: what the filters left out, and the ids nearest to the one asked for."""
+    from difflib import get_close_matches
+
+    from cann_mla.validate.cases import Case
+
+    found = [case for case in find_cases(arguments.targets) if isinstance(case, Case)]
+    if not found:
+        return "no case there: a case is a JSON object with 'op', or one of the list 'cases', in *.json or *.jsonl"
+    filters = [f"--{key} {getattr(arguments, key)}" for key in ("id", "soc") if getattr(arguments, key) is not None]
+    ids = [case.id for case in found]
+    near = get_close_matches(arguments.id or "", ids, n=3) or ids[:3]
+    products = ", ".join(sorted({case.soc for case in found if case.soc}))
+    return f"none of {len(found)} cases passes {' and '.join(filters)}; ids such as {', '.join(near)}; soc: {products}"
 
 
 def find_cases(targets: list[str]) -> Iterator[Case | CaseError | Skipped]:

@@ -31,12 +31,20 @@ sys.exit(record["verdict"] != "pass")
 '''
 
 
+def why_not_shrunk(case: Case) -> str:
+    """Why a case keeps its shapes; empty if it can be made smaller."""
+    keys = [key for key in ("inputs_npz", "expected_npz") if getattr(case, key)]
+    if not keys:
+        return ""
+    return f"cannot be shrunk: {' and '.join(keys)} hold arrays of these shapes; describe operands by `data` to shrink"
+
+
 def shrunk(case: Case, record: Record, options: Options, *, seconds: float = 60.0) -> Case:
     """The case made smaller, as long as it fails with the same status as in `record`.
 
     A case whose operands or expected outputs lie in files keeps its shapes and is returned as it is.
     """
-    if case.inputs_npz or case.expected_npz:
+    if why_not_shrunk(case):
         return case
 
     def fails(candidate: Case) -> bool:

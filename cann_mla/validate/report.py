@@ -79,18 +79,20 @@ class Report:
         """Print table, messages and summary."""
         few = self.show_all or self.total <= DETAILED
         shown = self.rows if few else [row for row in self.rows if row[0]["verdict"] != "pass"]
+        listed = len(shown)
         if any(record["outputs"] for record, _ in shown):
             self.console.print(_output_table(shown))
         elif any(record["verdict"] in ("pass", "fail") for record, _ in shown):
-            self.console.print(_status_table(shown[: 10 * DETAILED]))
+            listed = listed if self.show_all else min(listed, 10 * DETAILED)
+            self.console.print(_status_table(shown[:listed]))
         for text, ids in _messages(shown).items():
             others = f" (and {len(ids) - 1} more)" if len(ids) > 1 else ""
             self.console.print(Text(f"{text[0]} {ids[0]}{others}: {text[1]}"))
         for skipped in self.skipped_objects:
             self.console.print(Text(f"not a case: {skipped.source}: {skipped.reason}", style="dim"))
-        self.console.print(self._summary())
+        self.console.print(self._summary(self.total - listed))
 
-    def _summary(self) -> Text:
+    def _summary(self, left_out: int) -> Text:
         text = Text(f"{self.total} case{'' if self.total == 1 else 's'}: ")
         parts = [(f"{self.counts[v]} {v}", _STYLE[v]) for v in _STYLE if self.counts[v]]
         for index, (part, style) in enumerate(parts or [("nothing to verify", "yellow")]):
@@ -98,6 +100,8 @@ class Report:
         doubtful = sum(1 for r, _ in self.rows if r.get("doubtful") and r["verdict"] in ("fail", "error"))
         if doubtful:
             text.append(f" ({doubtful} of the failures on rows marked doubtful)")
+        if left_out:
+            text.append(f"; {left_out} not listed above: --all shows every row")
         return text
 
 

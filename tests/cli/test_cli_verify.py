@@ -130,6 +130,48 @@ def test_filters(tmp_path):
     assert [line["id"] for line in sim(tmp_path, cases, "--id", "a/*")[1]] == ["a/1", "a/2"]
 
 
+@pytest.mark.parametrize(
+    "filters", [("--id", "mode3"), ("--soc", "Ascend910_93"), ("--id", "a*", "--soc", "Ascend950")]
+)
+def test_filters_that_match_nothing_end_2(tmp_path, capsys, filters):
+    """Nothing verified must not look like success."""
+    cases = [prolog(id="a/mode30"), prolog(id="b/other", soc="Ascend950")]
+    assert sim(tmp_path, cases, *filters) == (2, [])
+    text = capsys.readouterr().err
+    assert "none of 2 cases" in text
+    assert all(word in text for word in filters)
+    assert "a/mode30" in text
+
+
+def test_a_product_that_does_not_exist(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["verify", "--soc", "Ascend910B4"])
+    assert ended.value.code == 2
+    assert "Ascend910_93" in capsys.readouterr().err
+
+
+def test_the_summary_says_what_is_not_listed(tmp_path, capsys):
+    cases = [prolog(id=f"c{index}") for index in range(49)] + [prolog({"status": 561002}, id="bad")]
+    sim(tmp_path, cases)
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        "50 cases: 49 pass, 1 fail; 49 not listed above: --all shows every row"
+    )
+    sim(tmp_path, cases, "--all")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == "50 cases: 49 pass, 1 fail"
+    assert sum(line.startswith("c") and line.split()[-1] == "pass" for line in lines) == 49
+
+
+def test_shrink_says_why_it_cannot(tmp_path, capsys):
+    """Arrays in a file have the case's shapes."""
+    np.savez(tmp_path / "in.npz", tokenX=np.zeros((T, HE), np.uint16))
+    case = prolog({"status": 561002}, inputs_npz=["in.npz"])
+    assert sim(tmp_path, [case], "--shrink")[0] == 1
+    text = capsys.readouterr().out
+    assert "prolog: cannot be shrunk: inputs_npz" in text
+    assert "elements in all" not in text
+
+
 def test_the_product_is_the_cases(tmp_path):
     """weightQuantMode 5 exists on Ascend950 only: elsewhere -1 comes before anything else is looked at."""
     cases = [
@@ -210,8 +252,10 @@ def test_what_is_not_there(arguments, capsys):
 
 def test_objects_that_are_no_cases_are_named(tmp_path, capsys):
     (tmp_path / "index.json").write_text('{"vectors": []}')
-    assert main(["verify", str(tmp_path), "--via", "reference"]) == 0
-    assert "index.json" in capsys.readouterr().out
+    assert main(["verify", str(tmp_path), "--via", "reference"]) == 2
+    printed = capsys.readouterr()
+    assert "index.json" in printed.out
+    assert "no case there" in printed.err
 
 
 def run_one(tmp_path, case, *options):
@@ -226,6 +270,7 @@ def test_run_writes_what_it_computed(tmp_path, capsys):
         assert run_one(tmp_path, prolog(), "--via", via, "--outputs", str(tmp_path / f"{via}.npz")) == 0
         line = json.loads(capsys.readouterr().out)
         assert (line["status"], line["via"], line["verdict"]) == (0, via, "pass")
+        assert line["message"] == "ran; nothing was compared"
         outputs[via] = dict(np.load(tmp_path / f"{via}.npz"))
     for arrays in outputs.values():
         assert set(arrays) == {"queryOut", "queryRopeOut", "kvCacheRef", "krCacheRef"}
