@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cann_mla import c as c
+    from cann_mla import ops as ops
     from cann_mla.dtypes import DType, dtype
     from cann_mla.errors import CannError, ClosedError, LibraryNotFoundError, SymbolNotFoundError
     from cann_mla.libraries import Library, load
@@ -65,12 +66,13 @@ __all__ = [
     "load",
     "load_headers",
     "operator",
+    "ops",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "c":
-        return import_module("cann_mla.c")
+    if name in ("c", "ops"):
+        return import_module(f"cann_mla.{name}")
     if name not in _HOME_OF:
         raise AttributeError(f"module 'cann_mla' has no attribute {name!r}")
     value = getattr(import_module(_HOME_OF[name]), name)

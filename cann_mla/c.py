@@ -12,11 +12,15 @@ and arrays come from :func:`new`, as in cffi::
 Constants and enumerators have their C names too (``c.ACL_MEM_MALLOC_HUGE_FIRST``), and ``c.NULL`` is the null pointer.
 Integers that do not fit their C type raise OverflowError, pointers of another type TypeError; a text is given as
 ``b"..."`` or ``c.new("char[]", b"...")``. Handles are not owned: destroy them as in C. A function that the loaded
-library lacks raises :class:`cann_mla.SymbolNotFoundError` when it is called.
+library lacks raises :class:`cann_mla.SymbolNotFoundError` when it is called. :func:`prototype` tells the arguments of a function
+by name, :func:`address` gives the pointer to a NumPy array for functions such as ``aclrtMemcpy``, :func:`string` the text
+at a ``char *``.
 """
 
 from __future__ import annotations
 
+import difflib
+import re
 from typing import Any
 
 import numpy.typing as npt
@@ -36,8 +40,40 @@ def new(ctype: str, initializer: Any = None) -> Any:
         A pointer or array type of the headers.
     initializer : optional
         Value of what is pointed at.
+
+    Raises
+    ------
+    ValueError
+        If the type is unknown.
     """
-    return _ffi.new(ctype, initializer)
+    try:
+        return _ffi.new(ctype, initializer)
+    except _ffi.error as error:
+        raise ValueError(f"{ctype!r} is no C type of the headers{_near(ctype)}: {error}") from None
+
+
+def prototype(name: str) -> str:
+    """The C prototype of a function of the shipped headers, with the names of its parameters.
+
+    Raises
+    ------
+    LookupError
+        If there is none of that name.
+    """
+    from cann_mla.prototypes import shipped_signature, shipped_symbols
+
+    signature = shipped_signature(name)
+    if signature is None:
+        near = difflib.get_close_matches(name, shipped_symbols(), 3)
+        raise LookupError(f"no shipped header declares {name}" + (f"; near are {', '.join(near)}" if near else ""))
+    return signature.prototype()
+
+
+def _near(ctype: str) -> str:
+    words = re.findall(r"[A-Za-z_]\w*", ctype)
+    known = [name for kind in _ffi.list_types() for name in kind]
+    near = [match for word in words for match in difflib.get_close_matches(word, known, 1) if match != word]
+    return f" (did you mean {' or '.join(near)}?)" if near else ""
 
 
 def cast(ctype: str, value: Any) -> Any:
@@ -96,5 +132,8 @@ def __getattr__(name: str) -> Any:
     return value
 
 
+_OWN = ("NULL", "address", "buffer", "cast", "new", "prototype", "sizeof", "string")
+
+
 def __dir__() -> list[str]:
-    return sorted({*globals(), *(name for name in dir(abi().lib) if not name.startswith("cann_mla_"))})
+    return sorted({*_OWN, *(name for name in dir(abi().lib) if not name.startswith("cann_mla_"))})

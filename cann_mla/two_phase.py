@@ -77,10 +77,10 @@ class Operator:
         return f"<Operator {self.name}({', '.join(self._index)})>"
 
     @overload
-    def prepare(self, /, repeatable: Literal[False] = False, **arguments: Any) -> Plan: ...
+    def prepare(self, /, *, repeatable: Literal[False] = False, **arguments: Any) -> Plan: ...
     @overload
-    def prepare(self, /, repeatable: Literal[True], **arguments: Any) -> RepeatablePlan: ...
-    def prepare(self, /, repeatable: bool = False, **arguments: Any) -> Plan:
+    def prepare(self, /, *, repeatable: Literal[True], **arguments: Any) -> RepeatablePlan: ...
+    def prepare(self, /, *unnamed: Any, repeatable: bool = False, **arguments: Any) -> Plan:
         """Phase one: check the arguments, choose the kernel, ask for the workspace.
 
         Parameters
@@ -106,6 +106,8 @@ class Operator:
         SymbolNotFoundError
             If the loaded library does not have the operator.
         """
+        if unnamed:
+            raise TypeError(f"{self.name} takes its arguments by their C names: {', '.join(self._index)}")
         owned: dict[str, Owner] = {}
         cells = self._spare.pop() if self._spare else (_ffi.new("uint64_t *"), _ffi.new("aclOpExecutor **"))
         row = self._template.copy()

@@ -86,3 +86,27 @@ def test_memory_helpers() -> None:
     assert int(c.cast("uint8_t", 300)) == 44
     with pytest.raises(ValueError, match="not contiguous"):
         c.address(np.zeros((2, 2))[:, 0])
+
+
+def test_prototype_names_the_parameters() -> None:
+    text = c.prototype("aclrtMemcpy")
+    assert text.startswith("aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count,")
+    with pytest.raises(LookupError, match=r"aclrtMemcopy; near are aclrtMemcpy"):
+        c.prototype("aclrtMemcopy")
+
+
+def test_an_unknown_type_is_refused_with_its_near_name() -> None:
+    with pytest.raises(
+        ValueError, match=r"'aclRtStream \*' is no C type of the headers \(did you mean aclrtStream\?\)"
+    ):
+        c.new("aclRtStream *")
+
+
+def test_only_c_names_and_helpers_are_listed() -> None:
+    lower = {
+        name
+        for name in dir(c)
+        if not name.startswith(("acl", "ACL", "Hccl", "HCCL", "Atb", "ATB", "atb", "cann", "CANN"))
+    }
+    assert {"NULL", "address", "buffer", "cast", "new", "prototype", "sizeof", "string"} <= lower
+    assert not {"Any", "abi", "npt", "annotations"} & lower

@@ -357,3 +357,9 @@ def test_help_shows_the_prototype_with_roles(operator: Any) -> None:
 def test_unknown_operator(device: cann_mla.Device) -> None:
     with pytest.raises(LookupError, match=r"did you mean .*aclnnMlaPrologV3WeightNz"):
         cann_mla.operator("aclnnMlaPrologV3")
+
+
+def test_arguments_without_names_are_refused(stream: cann_mla.Stream) -> None:
+    op = cann_mla.operator("aclnnRmsNorm")
+    with pytest.raises(TypeError, match="aclnnRmsNorm takes its arguments by their C names: x, gamma, epsilon"):
+        op.prepare(1, 2)
