@@ -125,8 +125,12 @@ _BY_CODE = {d.code: d for d in DTYPES}
 _BY_NUMPY = {d.numpy_form: d for d in DTYPES if d.numpy_form is not None}
 
 
+# Where C's name, without ACL_, is another one.
+_C_NAMES = {"FLOAT": "FP32", "FLOAT16": "FP16", "DOUBLE": "FP64"}
+
+
 def dtype(given: DTypeLike) -> DType:
-    """Find a type by its name, its aclDataType code, its NumPy form, or itself.
+    """Find a type by its name (C's own too, as ``"ACL_FLOAT"``), its aclDataType code, its NumPy form, or itself.
 
     Raises
     ------
@@ -139,8 +143,11 @@ def dtype(given: DTypeLike) -> DType:
         return given
     if given is None or isinstance(given, bool):  # NumPy would take None for float64
         raise TypeError(f"a dtype is a DType, its name, its code or its NumPy form; got {given}")
-    if isinstance(given, str) and given in _BY_NAME:
-        return _BY_NAME[given]
+    if isinstance(given, str):
+        name = given.removeprefix("ACL_")
+        name = _C_NAMES.get(name, name)
+        if name in _BY_NAME:
+            return _BY_NAME[name]
     if isinstance(given, int):
         if given not in _BY_CODE:
             raise ValueError(f"no aclDataType has the code {given}; known codes: {sorted(_BY_CODE)}")

@@ -73,6 +73,14 @@ def test_storage_is_packed_and_rounded_up(name: str, numel: int, size: int) -> N
     assert dtype(name).storage_bytes(numel) == size
 
 
+@pytest.mark.parametrize(
+    ("name", "code"),  # aclDataType as acl_base.h numbers it
+    [("ACL_FLOAT", 0), ("FLOAT", 0), ("ACL_FLOAT16", 1), ("FLOAT16", 1), ("ACL_DOUBLE", 11), ("ACL_BF16", 27)],
+)
+def test_names_of_c_are_understood(name: str, code: int) -> None:
+    assert dtype(name).code == code
+
+
 def test_unknown_types_are_refused_by_name() -> None:
     with pytest.raises(ValueError, match=r"BFLOAT16.*known names.*BF16"):
         dtype("BFLOAT16")
@@ -213,9 +221,7 @@ def test_int4_round_trip(values: np.ndarray) -> None:
 
 def test_every_float4_survives_packing() -> None:
     elements = np.arange(16, dtype=np.uint8).view(FLOAT4_E2M1.numpy)
-    np.testing.assert_array_equal(
-        unpack_4bit(pack_4bit(elements), "FLOAT4_E2M1", (16,)).view(np.uint8), np.arange(16)
-    )
+    np.testing.assert_array_equal(unpack_4bit(pack_4bit(elements), "FLOAT4_E2M1", (16,)).view(np.uint8), np.arange(16))
 
 
 def test_4bit_size_and_type_are_checked() -> None:
