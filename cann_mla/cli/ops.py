@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cann_mla.headers import Operator
@@ -25,12 +26,22 @@ def run(arguments: argparse.Namespace) -> int:
     name = arguments.name
     if name is None or any(sign in name for sign in "*?["):
         chosen = [op for key, op in sorted(operators.items()) if name is None or fnmatchcase(key, name)]
-        _print_list(chosen)
+        if not chosen:
+            raise CommandError(f"no shipped header declares an operator like {name}; `cann-mla ops` lists all")
+        if arguments.c:
+            for operator in chosen:
+                _print_c(operator)
+        else:
+            _print_list(chosen)
     elif name in operators:
         _print_c(operators[name]) if arguments.c else _print_roles(operators[name])
     else:
-        near = ", ".join(key for key in sorted(operators) if name.lower() in key.lower())
-        raise CommandError(f"no shipped header declares {name}" + (f"; did you mean {near}?" if near else ""))
+        from cann_mla.validate.names import near
+
+        parts = [key for key in sorted(operators) if name.lower() in key.lower()]
+        names = list(dict.fromkeys([*near(name, operators), *parts]))
+        hint = f"did you mean {', '.join(names)}?" if names else "`cann-mla ops` lists all"
+        raise CommandError(f"no shipped header declares {name}; {hint}")
     return 0
 
 
@@ -40,13 +51,28 @@ def _print_list(operators: list[Operator]) -> None:
     from cann_mla.cli import console
     from cann_mla.reference.evaluate import FAMILIES
 
-    table = Table("operator", "operands", "since", "header", "reference", box=None, pad_edge=False)
+    library, column = _loaded_library()
+    table = Table("operator", "operands", "since", "header", "reference", column, box=None, pad_edge=False)
     for operator in operators:
         phase_one = operator.get_workspace
         reference = "yes" if operator.name in FAMILIES else ""
         count = str(len(phase_one.operands))
-        table.add_row(operator.name, count, phase_one.since or "", phase_one.header, reference)
+        here = "?" if library is None else "yes" if library.has(operator.name) else ""
+        table.add_row(operator.name, count, phase_one.since or "", phase_one.header, reference, here)
     console().print(table)
+
+
+def _loaded_library() -> tuple[Any, str]:
+    """The library that this process loads, and the heading of its column; without one, None."""
+    from cann_mla.errors import LibraryNotFoundError
+    from cann_mla.libraries import load
+
+    try:
+        library = load()
+    except (LibraryNotFoundError, ImportError, ValueError):
+        print("cann-mla ops: no library could be loaded; `cann-mla info` says what was tried", file=sys.stderr)
+        return None, "library"
+    return library, f"in {library.backend}"
 
 
 def _print_roles(operator: Operator) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import TYPE_CHECKING
+import sys
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cann_mla.validate.cases import Case
@@ -23,12 +24,15 @@ def run(arguments: argparse.Namespace) -> int:
     """Carry the command out; returns the exit status."""
     from cann_mla.cli import CANNOT
     from cann_mla.cli.verify import resolve_via
-    from cann_mla.validate.arrays import read_npz, write_npz
+    from cann_mla.validate.arrays import write_npz
+    from cann_mla.validate.names import case_file_slips
     from cann_mla.validate.run import run_alone
     from cann_mla.validate.verify import Options
 
     case = _one_case(arguments)
-    given = read_npz(arguments.inputs) if arguments.inputs else None
+    given = _inputs(case, arguments.inputs) if arguments.inputs else None
+    for line in case_file_slips(case):
+        print(f"cann-mla run: warning: {line}", file=sys.stderr)
     record, outputs = run_alone(case, Options(via=resolve_via(arguments.via)), given)
     print(json.dumps(record))
     if record["verdict"] in ("error", "skip"):
@@ -36,6 +40,23 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.outputs:
         write_npz(arguments.outputs, outputs)
     return 1 if record["status"] else 0
+
+
+def _inputs(case: Case, file: str) -> dict[str, Any]:
+    """The arrays of ``--inputs``; those that the case does not name are said to be unused."""
+    from cann_mla.cli import CommandError
+    from cann_mla.validate.arrays import read_npz
+    from cann_mla.validate.data import DataError
+    from cann_mla.validate.names import unused_arrays
+
+    try:
+        given = read_npz(file)
+    except DataError as error:
+        raise CommandError(str(error)) from error
+    unused = unused_arrays(case, given)
+    if unused:
+        print(f"cann-mla run: warning: {file}: not used: {', '.join(unused)}", file=sys.stderr)
+    return given
 
 
 def _one_case(arguments: argparse.Namespace) -> Case:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -98,6 +99,7 @@ def verified(
 ) -> Iterator[tuple[Case | None, dict[str, Any]]]:
     """Judge what was found, case by case; objects that are no case go to `skipped`."""
     from cann_mla.validate.cases import Case, CaseError
+    from cann_mla.validate.names import case_file_slips
     from cann_mla.validate.verify import error_record, verify_case
 
     for item in found:
@@ -106,6 +108,8 @@ def verified(
         elif not isinstance(item, Case):
             skipped.append(item)
         elif selected(item, arguments):
+            for line in () if options.status_only else case_file_slips(item):
+                print(f"cann-mla verify: warning: {item.id}: {line}", file=sys.stderr)
             yield item, verify_case(item, options)
 
 
@@ -145,11 +149,29 @@ def find_cases(targets: list[str]) -> Iterator[Case | CaseError | Skipped]:
             continue
         own = [case for case in load(BUILTIN) if isinstance(case, Case) and case.op == target]
         if not own:
-            operators = sorted({case.op for case in load(BUILTIN) if isinstance(case, Case)})
-            raise CommandError(
-                f"{target}: no file, no folder and no operator with built-in cases ({', '.join(operators)})"
-            )
+            raise CommandError(_no_such_target(target))
         yield from own
+
+
+def _no_such_target(target: str) -> str:
+    """What a target may be, with the names near to the one given."""
+    from cann_mla.headers import shipped
+    from cann_mla.validate.cases import Case, load
+    from cann_mla.validate.names import did_you_mean
+    from cann_mla.validate.signatures import COMPOSED
+
+    covered = sorted({case.op for case in load(BUILTIN) if isinstance(case, Case)})
+    known = [*shipped.load().operators, *COMPOSED]
+    have = f"operators that have some: {', '.join(covered)}"
+    if target in known:
+        return (
+            f"{target} has no built-in cases ({have}). Write a case file and give its path; "
+            f"cann_mla/validate/cases.py describes the format, `cann-mla ops {target}` lists the parameters"
+        )
+    beside = Path(target).parent
+    files = [str(path) for path in beside.iterdir()] if beside.is_dir() else []
+    near = did_you_mean(target, [*known, *files])
+    return f"{target}: no file, no folder and no operator with built-in cases{near} ({have})"
 
 
 def resolve_via(via: str) -> str:

@@ -27,9 +27,30 @@ Array = NDArray[Any]
 
 
 def read_npz(path: str | Path) -> dict[str, Array]:
-    """Arrays of a file by name; nothing pickled is ever loaded."""
+    """Arrays of a file by name; nothing pickled is ever loaded.
+
+    Raises
+    ------
+    DataError
+        An array that NumPy wrote but cannot read.
+    """
+    found: dict[str, Array] = {}
     with np.load(path, allow_pickle=False) as archive:
-        return {name: archive[name] for name in archive.files}
+        for name in archive.files:
+            try:
+                found[name] = archive[name]
+            except ValueError as error:  # Python objects, or the header that NumPy writes for float8_e5m2
+                raise DataError(
+                    f"{path}: {name} cannot be read: {error}. Types that NumPy lacks are saved as bit patterns: "
+                    f"{name}.view(numpy.uint8), or cann_mla.dtypes.to_bits({name})"
+                ) from None
+    return found
+
+
+def npz_names(path: str | Path) -> list[str]:
+    """Names of a file's arrays; none of them is read."""
+    with np.load(path, allow_pickle=False) as archive:
+        return list(archive.files)
 
 
 def write_npz(path: str | Path, arrays: Mapping[str, Array]) -> None:
@@ -55,6 +76,11 @@ def from_file(name: str, bits: Array, spec: TensorSpec) -> Array:
     DataError
         Type or shape are not those of the case.
     """
+    if bits.dtype.kind == "V" and bits.dtype.names is None:
+        raise DataError(
+            f"{name}: the file holds raw bytes ({bits.dtype.str}), as NumPy saves an array of an ml_dtypes type: the "
+            f"type is lost. Save its bit patterns: {_saved_bits(name, spec.dtype)} or cann_mla.dtypes.to_bits({name})"
+        )
     try:
         array = from_bits(bits, spec.dtype, spec.shape if dtype(spec.dtype).bits == 4 else None)
     except (TypeError, ValueError) as error:
@@ -62,6 +88,13 @@ def from_file(name: str, bits: Array, spec: TensorSpec) -> Array:
     if array.shape != spec.shape:
         raise DataError(f"{name}: the file holds shape {list(array.shape)}, the case says {list(spec.shape)}")
     return array
+
+
+def _saved_bits(name: str, dtype_name: str) -> str:
+    kind = dtype(dtype_name)
+    if kind.bits == 4:
+        return f"cann_mla.dtypes.pack_4bit({name})"
+    return f"{name}.view(numpy.{f'uint{kind.bits}' if kind.numpy.isbuiltin != 1 else kind.numpy.name})"
 
 
 def make_operands(

@@ -355,7 +355,10 @@ def _one_of(value: Any, allowed: frozenset[str], where: str) -> str:
 def _only(value: Mapping[str, Any], allowed: frozenset[str], where: str) -> None:
     unknown = [key for key in value if key not in allowed]
     if unknown:
-        raise CaseError(f"unknown key {unknown[0]!r} in {where}; allowed are {_names(allowed)}")
+        from cann_mla.validate.names import did_you_mean
+
+        near = did_you_mean(unknown[0], allowed)
+        raise CaseError(f"unknown key {unknown[0]!r} in {where}{near}; allowed are {_names(allowed)}")
 
 
 def _names(values: Any) -> str:

@@ -12,7 +12,7 @@ from cann_mla.dtypes import DType, dtype
 from cann_mla.validate.arrays import from_file, logical_matrix, read_npz
 from cann_mla.validate.cases import Case, TensorSpec
 from cann_mla.validate.compare import Golden, differing_granules
-from cann_mla.validate.data import fill
+from cann_mla.validate.data import DataError, fill
 from cann_mla.validate.signatures import Roles
 from cann_mla.validate.standards import as_double
 
@@ -83,7 +83,13 @@ def reference_golden(case: Case, arrays: Mapping[str, Array], roles: Roles, prec
 
 
 def file_golden(case: Case, arrays: Mapping[str, Array], roles: Roles) -> dict[str, Golden]:
-    """The outputs that `expected_npz` holds; a stretch equal to the operand's old bytes must stay so."""
+    """The outputs that `expected_npz` holds; a stretch equal to the operand's old bytes must stay so.
+
+    Raises
+    ------
+    DataError
+        The file holds no output at all, or one that does not fit the case.
+    """
     assert case.expected_npz is not None
     specs = dict(case.specs())
     golden: dict[str, Golden] = {}
@@ -92,6 +98,9 @@ def file_golden(case: Case, arrays: Mapping[str, Array], roles: Roles) -> dict[s
             array = from_file(name, bits, specs[name])
             is_cache = name in write_only_caches(case, roles) or specs[name].alias is not None
             golden[name] = Golden(array, ~differing_granules(array, arrays[name]) if is_cache else None)
+    if not any(roles.is_written(name.split(".")[0]) for name in golden):
+        written = ", ".join(name for name in specs if roles.is_written(name.split(".")[0]))
+        raise DataError(f"{case.expected_npz} holds no output of the case: arrays are named after {written}")
     return golden
 
 

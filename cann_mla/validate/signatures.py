@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cann_mla.headers import Operator, Role, Signature, shipped
+from cann_mla.validate.names import did_you_mean
 from cann_mla.validate.verify import CannotRunError
 
 # Composed operators have no C prototype: their outputs.
@@ -50,7 +51,8 @@ def roles_of(op: str) -> Roles:
         return Roles(COMPOSED[op], frozenset())
     operator = shipped.load().operators.get(op)
     if operator is None:
-        raise CannotRunError(f"no shipped header declares {op}; `cann-mla ops` lists the operators that have one")
+        near = did_you_mean(op, [*shipped.load().operators, *COMPOSED])
+        raise CannotRunError(f"no shipped header declares {op}{near}; `cann-mla ops` lists the operators that have one")
     phase_one = operator.get_workspace
     return Roles(
         frozenset(p.name for p in phase_one.with_role(Role.OUTPUT)),
@@ -75,7 +77,10 @@ def check_names(roles: Roles, tensors: Iterable[str], attrs: Iterable[str]) -> N
         unknown = next((name for name in names if name not in known), None)
         if unknown is not None:
             allowed = ", ".join(sorted(known))
-            raise CannotRunError(f"{roles.operator.name} has no {kind} {unknown!r}; its parameters are {allowed}")
+            raise CannotRunError(
+                f"{roles.operator.name} has no {kind} {unknown!r}{did_you_mean(unknown, known)}; "
+                f"its parameters are {allowed}"
+            )
 
 
 @lru_cache

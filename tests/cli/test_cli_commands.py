@@ -31,6 +31,40 @@ def test_ops_lists_operators(capsys):
     assert "AtbRingMLA" in text
 
 
+def test_ops_says_what_the_library_has(capsys, monkeypatch):
+    """The reference column names what cann_mla.reference has, the last one what the loaded library exports."""
+    import cann_mla.libraries
+
+    class Library:
+        backend = "cann"
+
+        def has(self, name):
+            return name == "aclnnRmsNorm"
+
+    monkeypatch.setattr(cann_mla.libraries, "load", Library)
+    assert main(["ops", "aclnn*Norm"]) == 0
+    head, *rows = capsys.readouterr().out.splitlines()
+    assert head.endswith("in cann")
+    column = head.index("in cann")
+    found = {row.split()[0]: row[column:].strip() for row in rows}
+    assert found["aclnnRmsNorm"] == "yes"
+    assert set(found.values()) <= {"yes", ""}
+    assert list(found.values()).count("yes") == 1
+
+
+def test_ops_without_a_library(capsys, monkeypatch):
+    import cann_mla.libraries
+
+    def refuse():
+        raise ImportError("not built")
+
+    monkeypatch.setattr(cann_mla.libraries, "load", refuse)
+    assert main(["ops", "aclnnRmsNorm*"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out.splitlines()[1].split()[-1] == "?"
+    assert "cann-mla info" in printed.err
+
+
 def test_ops_shows_roles(capsys):
     assert main(["ops", "aclnnMlaPrologV3WeightNz"]) == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
@@ -52,6 +86,10 @@ def test_ops_prints_c(capsys):
 def test_ops_unknown(capsys):
     assert main(["ops", "RmsNorm"]) == 2
     assert "did you mean" in capsys.readouterr().err
+    assert main(["ops", "aclnnMlaProlgV3WeightNZ"]) == 2
+    assert "did you mean aclnnMlaPrologV3WeightNz" in capsys.readouterr().err
+    assert main(["ops", "aclnnNothing*"]) == 2
+    assert "aclnnNothing*" in capsys.readouterr().err
 
 
 def test_info(capsys):

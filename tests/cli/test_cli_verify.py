@@ -114,6 +114,7 @@ def test_what_cannot_be_run_is_an_error_and_the_rest_goes_on(tmp_path, capsys):
     assert [line["verdict"] for line in lines] == ["error"] * 4 + ["pass"]
     for line, word in zip(lines, ("'colour'", "aclnnNoSuchThing", "'tokenY'", "'tileSizes'"), strict=False):
         assert word in line["message"]
+    assert "did you mean tileSize?" in lines[3]["message"]
     assert status == 1
     assert "'colour'" in capsys.readouterr().out
 
@@ -250,6 +251,40 @@ def test_what_is_not_there(arguments, capsys):
     assert "cann-mla verify:" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("aclnnRmsNorm", ["no built-in cases", "aclnnMlaPrologV3WeightNz", "case file", "cann-mla ops aclnnRmsNorm"]),
+        ("aclnnMlaPrologV3WeigthNz", ["did you mean aclnnMlaPrologV3WeightNz", "no file"]),
+    ],
+)
+def test_an_operator_without_built_in_cases(target, words, capsys):
+    assert main(["verify", "--via", "reference", target]) == 2
+    text = capsys.readouterr().err
+    assert all(word in text for word in words)
+
+
+def test_a_misspelt_file(tmp_path, capsys):
+    (tmp_path / "my_case.json").write_text("{}")
+    assert main(["verify", "--via", "reference", str(tmp_path / "my_cases.json")]) == 2
+    assert f"did you mean {tmp_path}/my_case.json?" in capsys.readouterr().err
+
+
+def test_nearly_an_operand_is_warned_of(tmp_path, capsys):
+    """Arrays that a case does not name are ignored; one whose name is a slip of the pen is not left unsaid."""
+    zeros = np.zeros((T, HE), np.uint16)
+    np.savez(tmp_path / "in.npz", tokenx=zeros, stranger=zeros)
+    assert verify(tmp_path, [prolog(inputs_npz=["in.npz"])], "--via", "sim")[0] == 0
+    text = capsys.readouterr().err
+    assert "tokenx (did you mean tokenX?)" in text
+    assert "stranger" not in text
+    np.savez(tmp_path / "out.npz", queryOutt=zeros)
+    status, (line,) = verify(tmp_path, [prolog(expected_npz="out.npz")], "--via", "sim")
+    assert (status, line["verdict"]) == (1, "error")  # nothing would have been compared
+    assert "queryRopeOut" in line["message"]
+    assert "queryOutt (did you mean queryOut?)" in capsys.readouterr().err
+
+
 def test_objects_that_are_no_cases_are_named(tmp_path, capsys):
     (tmp_path / "index.json").write_text('{"vectors": []}')
     assert main(["verify", str(tmp_path), "--via", "reference"]) == 2
@@ -283,10 +318,11 @@ def test_run_writes_what_it_computed(tmp_path, capsys):
 
 def test_run_takes_inputs(tmp_path, capsys):
     """Tokens of zeros: every product is zero, so the rotated query is too."""
-    np.savez(tmp_path / "in.npz", tokenX=np.zeros((T, HE), np.uint16), stranger=np.zeros(1))
+    np.savez(tmp_path / "in.npz", tokenX=np.zeros((T, HE), np.uint16), stranger=np.zeros(1), ropesin=np.zeros(1))
     output = str(tmp_path / "out.npz")
     assert run_one(tmp_path, prolog(), "--via", "sim", "--inputs", str(tmp_path / "in.npz"), "--outputs", output) == 0
     assert not (np.load(output)["queryRopeOut"] & 0x7FFF).any()  # zeros of either sign
+    assert "not used: stranger, ropesin (did you mean ropeSin?)" in capsys.readouterr().err
 
 
 def test_run_ends_1_when_cann_refuses(tmp_path, capsys):

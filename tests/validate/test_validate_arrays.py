@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from cann_mla.validate.arrays import (
+    from_file,
     from_storage,
     logical_matrix,
     make_operands,
@@ -144,3 +145,28 @@ def test_fractal_nz():
     assert np.array_equal(from_storage(storage, spec), wide)
     blocks = TensorSpec((2, 1, 16, 16), "FP16", format="FRACTAL_NZ")
     assert np.array_equal(logical_matrix(storage.reshape(2, 1, 16, 16), blocks), wide)
+
+
+@pytest.mark.parametrize(
+    ("array", "dtype_name", "advice"),
+    [
+        (np.zeros(4, ml_dtypes.bfloat16), "BF16", "x.view(numpy.uint16)"),
+        (np.zeros(4, ml_dtypes.float8_e4m3fn), "FLOAT8_E4M3FN", "x.view(numpy.uint8)"),
+        (np.zeros(4, ml_dtypes.int4), "INT4", "cann_mla.dtypes.pack_4bit(x)"),
+    ],
+)
+def test_types_that_numpy_saves_without_their_name(tmp_path, array, dtype_name, advice):
+    """They come back as |V2 or |V1: the message says how to save them."""
+    np.savez(tmp_path / "x.npz", x=array)
+    bits = read_npz(tmp_path / "x.npz")["x"]
+    assert bits.dtype.kind == "V"
+    with pytest.raises(DataError) as refused:
+        from_file("x", bits, TensorSpec((4,), dtype_name))
+    assert advice in str(refused.value)
+    assert "cann_mla.dtypes" in str(refused.value)
+
+
+def test_a_type_that_numpy_cannot_read_back(tmp_path):
+    np.savez(tmp_path / "x.npz", scale=np.zeros(4, ml_dtypes.float8_e5m2))
+    with pytest.raises(DataError, match=r"scale.*view\(numpy.uint8\)"):
+        read_npz(tmp_path / "x.npz")
