@@ -159,6 +159,7 @@ class Search:
             except ValueError as error:
                 version, outcome = None, f"{outcome}: {error}"
         self.attempts.append(Attempt(place, outcome))
+        atb = self._atb_home()
         return Installation(
             home=home,
             version=version,
@@ -166,7 +167,7 @@ class Search:
             meta=meta,
             operators=operators,
             custom=tuple(package / "op_api/lib" / CUSTOM for package in packages),
-            extras=self._extras(folders),
+            extras=_extras(folders, atb),
             includes=tuple(
                 folder
                 for folder in (
@@ -174,6 +175,7 @@ class Search:
                     home / "include",
                     home / f"{platform.machine()}-linux" / "include",
                     home / OP_API / "include",
+                    *([atb / "include"] if atb else []),
                 )
                 if isdir(folder)
             ),
@@ -202,12 +204,6 @@ class Search:
                 self.attempts.append(Attempt(f"{folder} ({origin})", f"refused: no {library}"))
         return packages
 
-    def _extras(self, folders: list[Path]) -> tuple[Path, ...]:
-        places = [folder / name for folder in folders for name in ("libhccl.so", "libacl_op_compiler.so")]
-        places = [path for path in places if isfile(path)]
-        atb = self._atb_home()
-        return (*places, atb / ATB) if atb else tuple(places)
-
     def _atb_home(self) -> Path | None:
         """Root folder of ATB: what its set_env.sh names, else the best in the default folder."""
         if named := self.environment.get("ATB_HOME_PATH"):
@@ -229,6 +225,11 @@ class Search:
 def _text(path: Path) -> str:
     """A small text file of an installation; bytes that are no UTF-8 match nothing that is searched for."""
     return path.read_text(encoding="utf-8", errors="replace")
+
+
+def _extras(folders: list[Path], atb: Path | None) -> tuple[Path, ...]:
+    places = [folder / name for folder in folders for name in ("libhccl.so", "libacl_op_compiler.so")]
+    return tuple(path for path in [*places, *([atb / ATB] if atb else [])] if isfile(path))
 
 
 def _atb_preference(home: Path) -> tuple[bool, bool, tuple[int, ...], str]:

@@ -171,10 +171,11 @@ def test_atb_is_found_in_its_default_folder_too(tmp_path: Path) -> None:
     for place in ("8.3.RC1/atb/cxx_abi_1", "8.5.0/atb/cxx_abi_0", "8.5.0/atb/cxx_abi_1", "9.0.0/atb/cxx_abi_1"):
         (nnal / place).mkdir(parents=True)
     for place in ("8.3.RC1/atb/cxx_abi_1", "8.5.0/atb/cxx_abi_0", "8.5.0/atb/cxx_abi_1"):
-        tree(nnal / place, "lib/libatb.so")
+        tree(nnal / place, "lib/libatb.so", "include/atb/atb_acl.h")
     search = Search({}, home=home, atb_folder=nnal)
     (found,) = search.installations()
     assert found.extras == (nnal / "8.5.0/atb/cxx_abi_1/lib/libatb.so",)
+    assert found.includes == (nnal / "8.5.0/atb/cxx_abi_1/include",)
     assert outcome(search, str(nnal / "9.0.0")).startswith("refused")
     nothing = Search({}, home=home, atb_folder=tmp_path / "no such folder")
     assert nothing.installations()[0].extras == ()
