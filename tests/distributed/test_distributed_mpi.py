@@ -1,0 +1,87 @@
+"""The same over MPI, in processes of their own; and what a rank says when another does not answer."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from cann_mla.distributed import MpiExchange
+
+PROGRAM = Path(__file__).with_name("rank_program.py")
+SAMPLE = Path(__file__).parents[2] / "samples" / "ring_mla_mpi.py"
+SECONDS = 60
+
+
+def mpiexec(ranks: int, *command: object, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+    """Run Python on ranks. ``-m mpi4py`` ends all of them when one fails."""
+    launcher = shutil.which("mpiexec", path=Path(sys.executable).parent) or shutil.which("mpiexec")
+    assert launcher, "mpiexec is missing: pip install 'cann_mla[test]', which brings mpi4py and mpich"
+    return subprocess.run(
+        [launcher, *options, "-n", str(ranks), sys.executable, *map(str, command)],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(("variant", "ranks"), [("ring", 2), ("ring", 4), ("all_gather", 2)])
+def test_ranks_equal_one_call(variant: str, ranks: int, problem: Any, tmp_path: Path) -> None:
+    given = problem([300, 41], heads=4, kv_heads=2)
+    names = ("query_split1", "query_split2", "key_split1", "key_split2", "value")
+    arrays = zip(names, (*given.queries, *given.keys), strict=True)
+    np.savez(tmp_path / "problem.npz", lengths=given.lengths, **{n: a.view(np.uint16) for n, a in arrays})
+    done = mpiexec(ranks, "-m", "mpi4py", PROGRAM, variant, tmp_path)
+    assert done.returncode == 0, done.stderr
+    shards = [np.load(tmp_path / f"{rank}.npz") for rank in range(ranks)]
+    given.check([(s["output"].view(ml_dtypes.bfloat16), s["lse"]) for s in shards], merges=2 * ranks)
+
+
+def test_a_message_that_never_comes() -> None:
+    start = time.monotonic()
+    done = mpiexec(2, "-m", "mpi4py", PROGRAM, "silent", "")
+    assert time.monotonic() - start < 40  # the silent rank sleeps for 60
+    assert done.returncode != 0
+    assert "ExchangeTimeoutError: rank 0 of 2 waited 1.5 s in step 0 of the ring" in done.stderr
+    assert "to receive from rank 1" in done.stderr
+    assert "went on" not in done.stdout
+
+
+def test_a_rank_that_dies() -> None:
+    # By default mpiexec ends all ranks with the dead one; here rank 0 has to notice by itself.
+    done = mpiexec(2, "-m", "mpi4py", PROGRAM, "dead", "", options=("-disable-auto-cleanup",))
+    assert done.returncode != 0
+    assert "rank 0 of 2" in done.stderr
+    assert "ExchangeTimeoutError" in done.stderr or "ExchangeError" in done.stderr
+    assert "went on" not in done.stdout
+
+
+def test_a_message_of_another_size() -> None:
+    done = mpiexec(2, "-m", "mpi4py", PROGRAM, "sizes", "")
+    assert done.returncode != 0
+    assert "ExchangeError: rank 0 of 2 received 8 bytes instead of 16 in step 0 of the ring" in done.stderr
+
+
+def test_the_sample() -> None:
+    done = mpiexec(4, SAMPLE)
+    assert done.returncode == 0, done.stderr
+    assert "the ring and one rank agree within 0.0" in done.stdout
+
+
+def test_without_mpi4py(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mpi4py", None)
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'cann_mla\[mpi\]'"):
+        MpiExchange()
+
+
+def test_importing_the_package_does_not_import_mpi4py() -> None:
+    code = "import sys, cann_mla.distributed; assert 'mpi4py' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=SECONDS)
