@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from cann_mla.validate.cases import Case, as_json
 from cann_mla.validate.shrink import shrink
-from cann_mla.validate.verify import Options, Record, verify_case
+from cann_mla.validate.verify import Array, Options, Record, verify_case
 
 _SCRIPT = '''"""Replay of case {id}: ends 0 if it passes."""
 
@@ -73,23 +73,80 @@ def save(case: Case, options: Options, folder: str | Path) -> tuple[Path, Path]:
     return case_file, script
 
 
-def explanation(case: Case, options: Options) -> Iterator[str]:
-    """Lines that say which usual mistake makes the numbers of a failing case agree."""
+def explanation(
+    case: Case,
+    options: Options,
+    *,
+    outputs: Mapping[str, Array] | None = None,
+    given: Mapping[str, Array] | None = None,
+) -> Iterator[str]:
+    """Lines that say which usual mistake makes the numbers of a failing case agree.
+
+    Parameters
+    ----------
+    outputs
+        Outputs and in-place operands in NumPy form; without them the case is run.
+    given
+        Operands in file form that replace the case's data.
+    """
     from cann_mla.validate.arrays import make_operands
-    from cann_mla.validate.explain import explain
+    from cann_mla.validate.golden import NoGoldenError
     from cann_mla.validate.run import run_alone
+    from cann_mla.validate.signatures import roles_of
+
+    if outputs is None:
+        record, outputs = run_alone(case, options, given)
+        if record["status"] != 0:
+            yield f"no numbers to explain: {record['message']}"
+            return
+    arrays = make_operands(case, is_output=roles_of(case.op).is_output, given=given)
+    try:
+        yield from _explained(case, options, arrays, outputs)
+    except NoGoldenError as error:
+        yield f"mistakes are played on the reference, which cannot compute this case: {error}"
+
+
+def _explained(
+    case: Case, options: Options, arrays: Mapping[str, Array], outputs: Mapping[str, Array]
+) -> Iterator[str]:
+    from cann_mla.validate.explain import disagreeing, explain
+    from cann_mla.validate.golden import file_golden, reference_golden
     from cann_mla.validate.signatures import roles_of
     from cann_mla.validate.standard_rules import find_standard
 
-    record, outputs = run_alone(case, options)
-    if record["status"] != 0:
-        yield f"no numbers to explain: {record['message']}"
-        return
     roles = roles_of(case.op)
-    arrays = make_operands(case, is_output=roles.is_output)
-    findings = explain(case, arrays, roles, outputs, find_standard(options.standards[0]))
-    for finding in findings[:5]:
-        rest = f"; still off: {', '.join(finding.remaining)}" if finding.remaining else ""
-        yield f"{finding.text} - explains {', '.join(finding.explains)}{rest}"
-    if not findings:
-        yield "none of the usual mistakes explains the result"
+    golden = reference_golden(case, arrays, roles, options.golden)
+    sides = {"result": dict(outputs)}
+    if case.expected_npz is not None:
+        expected = {name: g.array for name, g in file_golden(case, arrays, roles).items()}
+        sides = {"result": {n: a for n, a in outputs.items() if n in expected}, "expected file": expected}
+    standard = find_standard(options.standards[0])
+    for label in options.standards:
+        standard = find_standard(label)
+        wrong = {side: disagreeing(case, arrays, side_arrays, golden, standard) for side, side_arrays in sides.items()}
+        if any(wrong.values()):
+            break
+    if case.expected_npz is not None:
+        yield _who_differs(bool(wrong["result"]), bool(wrong["expected file"]))
+    elif not wrong["result"]:
+        yield "every output that is there agrees with the reference"
+    for side, names in wrong.items():
+        if not names:
+            continue
+        findings = explain(case, arrays, roles, sides[side], standard, precision=options.golden)
+        for finding in findings[:5]:
+            rest = f"; still off: {', '.join(finding.remaining)}" if finding.remaining else ""
+            yield f"{finding.text} - explains {', '.join(finding.explains)} of the {side}{rest}"
+        if not findings:
+            yield f"none of the usual mistakes explains the {side}"
+
+
+def _who_differs(result: bool, expected: bool) -> str:
+    """Which of the two differs from the reference."""
+    if result and expected:
+        return "both the result and the expected file differ from the reference"
+    if result:
+        return "the expected file agrees with the reference; it is the result that differs"
+    if expected:
+        return "the result agrees with the reference; it is the expected file that differs"
+    return "result and expected file each agree with the reference within the standard"

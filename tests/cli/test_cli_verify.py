@@ -163,6 +163,44 @@ def test_the_summary_says_what_is_not_listed(tmp_path, capsys):
     assert sum(line.startswith("c") and line.split()[-1] == "pass" for line in lines) == 49
 
 
+def reference_outputs(tmp_path, name, **inputs):
+    """What the reference makes of the prolog case with some operands replaced, written as an npz."""
+    np.savez(tmp_path / "replaced.npz", **inputs)
+    options = ["--inputs", str(tmp_path / "replaced.npz")] if inputs else []
+    assert run_one(tmp_path, prolog(), "--via", "reference", "--outputs", str(tmp_path / name), *options) == 0
+
+
+def operand(name):
+    """An operand of the prolog case as the file form has it."""
+    from cann_mla.dtypes import to_bits
+    from cann_mla.validate.arrays import make_operands
+    from cann_mla.validate.cases import parse
+
+    return to_bits(make_operands(parse(prolog()), is_output=lambda other: other.endswith("Out"))[name])
+
+
+def test_explain_says_what_made_the_expected_file(tmp_path, capsys):
+    """Whoever made the file took 64 rotated columns first in each head of 192."""
+    heads = operand("weightUqQr").reshape(HCQ, N, 192)
+    rope_first = np.concatenate([heads[..., 64:], heads[..., :64]], axis=2).reshape(HCQ, N * 192)
+    reference_outputs(tmp_path, "golden.npz", weightUqQr=rope_first)
+    assert verify(tmp_path, [prolog(expected_npz="golden.npz")], "--via", "sim", "--explain")[0] == 1
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("prolog: ")]
+    assert lines[0] == "prolog: the result agrees with the reference; it is the expected file that differs"
+    assert lines[1] == (
+        "prolog: weightUqQr: rope columns taken before the nope columns of each head"
+        " - explains queryOut, queryRopeOut of the expected file"
+    )
+
+
+def test_explain_says_that_no_mistake_explains_the_file(tmp_path, capsys):
+    np.savez(tmp_path / "golden.npz", queryOut=np.full((T, N, 512), 0x4000, np.uint16))
+    assert verify(tmp_path, [prolog(expected_npz="golden.npz")], "--via", "sim", "--explain")[0] == 1
+    text = capsys.readouterr().out
+    assert "it is the expected file that differs" in text
+    assert "none of the usual mistakes explains the expected file" in text
+
+
 def test_shrink_says_why_it_cannot(tmp_path, capsys):
     """Arrays in a file have the case's shapes."""
     np.savez(tmp_path / "in.npz", tokenX=np.zeros((T, HE), np.uint16))

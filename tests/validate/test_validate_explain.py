@@ -109,6 +109,64 @@ def test_half_split_rope(prolog):
     assert first_text(prolog, outputs) == "rope input taken as two halves instead of pairs"
 
 
+def test_rope_columns_first(prolog):
+    """Each head of 192 columns read as 64 rotated ones and then 128 that are not."""
+    case, arrays = prolog
+    heads = arrays["weightUqQr"].reshape(HCQ, N, 192)
+    read = np.concatenate([heads[..., 64:], heads[..., :64]], axis=2).reshape(HCQ, N * 192)
+    outputs = mistaken(case, {**arrays, "weightUqQr": read})
+    assert first_text(prolog, outputs) == "weightUqQr: rope columns taken before the nope columns of each head"
+
+
+def test_nope_and_rope_of_all_heads_apart(prolog):
+    """The first 128 N columns read as what is not rotated, the last 64 N as what is."""
+    case, arrays = prolog
+    nope, rope = arrays["weightUqQr"][:, : 128 * N], arrays["weightUqQr"][:, 128 * N :]
+    read = np.concatenate([nope[:, :128], rope[:, :64], nope[:, 128:], rope[:, 64:]], axis=1)
+    outputs = mistaken(case, {**arrays, "weightUqQr": read})
+    assert (
+        first_text(prolog, outputs)
+        == "weightUqQr: nope columns of all heads taken before the rope columns of all heads"
+    )
+
+
+def test_latent_and_rope_key_swapped(prolog):
+    case, arrays = prolog
+    key = arrays["weightDkvKr"]
+    outputs = mistaken(case, {**arrays, "weightDkvKr": np.concatenate([key[:, 64:], key[:, :64]], axis=1)})
+    assert first_text(prolog, outputs) == "weightDkvKr: rope key (kr) columns taken before the latent (dkv) columns"
+
+
+def test_heads_reversed(prolog):
+    case, arrays = prolog
+    outputs = mistaken(case, {**arrays, "weightUk": np.stack([arrays["weightUk"][1], arrays["weightUk"][0]])})
+    assert first_text(prolog, outputs) == "weightUk: heads in reversed order"
+
+
+@pytest.mark.parametrize(
+    ("used", "place"),
+    [
+        ([7, 30, 12], "[0, 3, 0] is found at [0, 7, 0] (3 of 3 rows looked for)"),
+        ([9, 20, 3], "[0, 3, 0] is found at [0, 9, 0] (2 of 2 rows looked for)"),  # the same rows, exchanged
+        ([3, 21, 9], "[1, 4, 0] is found at [1, 5, 0] (1 of 1 rows looked for)"),
+    ],
+)
+def test_cache_rows_elsewhere(prolog, used, place):
+    """Rows 3, 20 and 9 are asked for; blocks hold 16 rows."""
+    case, arrays = prolog
+    outputs = mistaken(case, {**arrays, "cacheIndexOptional": np.array(used)})
+    text = first_text(prolog, outputs)
+    assert text.startswith("cache rows went elsewhere")
+    assert f"kvCacheRef{place}" in text
+    assert f"krCacheRef{place}" in text
+
+
+def test_a_cache_not_written_at_all(prolog):
+    case, arrays = prolog
+    outputs = {**mistaken(case, arrays), "kvCacheRef": arrays["kvCacheRef"]}
+    assert first_text(prolog, outputs) == f"kvCacheRef: nothing written from element 0 of {2 * 16 * 512} on"
+
+
 def test_scale_missing(prolog):
     case, arrays = prolog
     outputs = mistaken(parse_like(case, qcQrScale=1.0), arrays)
