@@ -171,6 +171,11 @@ Plan SelfAttentionPrefixEncoder::plan(const Tensors &t) const {
         if (auto refusal = checkMaskLengths(t, work)) return {refusal};
     }
     if (auto failure = tilingFailure(t, work)) return {std::nullopt, failure};
+    if (params_.hasSlopes() && t["mask"].rank() != 2) {
+        return {std::nullopt, std::nullopt, cubeCores * scratchPerCore, [](const Launch &) {
+                    throw KernelFault(ACL_ERROR_RT_AICORE_EXCEPTION, "mask: the form [headNum, length, 128] is not simulated");
+                }};
+    }
     bool matches = t["key"].rank() == 3 || (t["key"].dim(2) == params_.kvHeads() && t["value"].dim(2) == params_.kvHeads());
     if (!matches || headSizeOf(t["key"]) != work.headSize) {
         Rejection trap = badShape(0, t["key"], std::to_string(params_.kvHeads()) + " heads of the query's size");

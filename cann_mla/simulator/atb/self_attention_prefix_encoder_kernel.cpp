@@ -13,6 +13,8 @@ namespace sim::atb {
 
 namespace {
 
+constexpr int64_t maskBlock = 128;
+
 size_t size(int64_t n) { return static_cast<size_t>(n); }
 
 struct Unit {
@@ -31,7 +33,8 @@ class PrefixAttention {
         tile.begin(unit.rows, d, d, w_.bf16);
         values.resize(size(AttentionTile::stripe * d));
         for (int64_t r = 0; r < unit.rows; ++r) decode("query", place(unit, r), tile.queryRow(r));
-        int64_t columns = std::min<int64_t>(w_.kv[size(unit.sequence)], prefix + unit.row + unit.rows);
+        // Blocks of keys right of the diagonal one are never looked at.
+        int64_t columns = std::min<int64_t>(w_.kv[size(unit.sequence)], prefix + unit.row + maskBlock);
         for (int64_t column = 0; column < columns; column += AttentionTile::stripe) {
             int64_t n = std::min(AttentionTile::stripe, columns - column);
             for (int64_t j = 0; j < n; ++j) {
@@ -40,7 +43,7 @@ class PrefixAttention {
                 decode("value", stored, values.data() + j * d);
             }
             tile.multiplyKeys(n, 0, d, false);
-            for (int64_t r = 0; r < unit.rows; ++r) biasRow(unit.head, prefix + unit.row + r - column, n, tile.scoreRow(r, n));
+            for (int64_t r = 0; r < unit.rows; ++r) scaleAndBias(unit, prefix, r, column, n, tile.scoreRow(r, n));
             tile.absorb(n, values.data(), d);
         }
         for (int64_t r = 0; columns > 0 && r < unit.rows; ++r) {
@@ -73,13 +76,42 @@ class PrefixAttention {
         numeric::decode(half_, launch_.in<uint16_t>(name) + element, out, size(w_.headSize));
     }
 
-    // `last` is the column of the row's own token; later ones are hidden.
-    void biasRow(int64_t head, int64_t last, int64_t n, float *row) const {
-        float slope = w_.params.hasSlopes() ? launch_.in<float>("slopes")[head] : 0.0F;
-        for (int64_t j = 0; j < n; ++j) {
-            auto distance = static_cast<float>(last - j);
-            float bias = w_.params.isSquareRoot() ? std::sqrt(std::max(distance, 0.0F)) : distance;
-            row[j] = j > last ? -INFINITY : row[j] * w_.params.qkScale - slope * bias;
+    void scaleAndBias(const Unit &unit, int64_t prefix, int64_t r, int64_t column, int64_t n, float *row) const {
+        for (int64_t j = 0; j < n; ++j) row[j] *= w_.params.qkScale;
+        int64_t own = prefix + unit.row + r;
+        for (int64_t j = 0; j < n; j += maskBlock) {
+            int64_t count = std::min(maskBlock, n - j), blocksBack = (prefix + unit.row - column - j) / maskBlock;
+            if (w_.params.isCausal()) {
+                for (int64_t c = std::max<int64_t>(own + 1 - column - j, 0); c < count; ++c) row[j + c] = -INFINITY;
+            } else if (w_.params.hasSlopes()) {
+                addDistances(unit.head, r, blocksBack, count, row + j);
+            } else if (blocksBack == 0) {
+                addTriangle(r, count, row + j);
+            }
+        }
+    }
+
+    // The triangle of 128 lies over the diagonal block; as in RingMLA, BF16 holds 1 where FP16 holds what is added.
+    void addTriangle(int64_t r, int64_t n, float *row) const {
+        float mask[maskBlock];
+        numeric::decode(half_, launch_.in<uint16_t>("mask") + r * maskBlock, mask, size(n));
+        for (int64_t c = 0; c < n; ++c) row[c] += w_.bf16 ? mask[c] * -3e38F : mask[c];
+    }
+
+    // Rows 0..127 of the mask [256, 256] hold the distances of the diagonal block, the others those of the block before
+    // it, from which the kernel goes on: one block further back, 128 more, or the square root of that.
+    void addDistances(int64_t head, int64_t r, int64_t blocksBack, int64_t n, float *row) const {
+        constexpr int64_t stride = 2 * maskBlock;
+        float mask[maskBlock], slope = launch_.in<float>("slopes")[head];
+        int64_t maskRow = blocksBack == 0 ? r : maskBlock + r;
+        numeric::decode(half_, launch_.in<uint16_t>("mask") + maskRow * stride, mask, size(n));
+        auto further = static_cast<float>(maskBlock * (blocksBack - 1));
+        for (int64_t c = 0; c < n; ++c) {
+            float distance = mask[c];
+            if (blocksBack > 0) {
+                distance = w_.params.isSquareRoot() ? std::sqrt(distance * distance + further) : distance + further;
+            }
+            row[c] += distance * slope;
         }
     }
 
