@@ -90,7 +90,8 @@ void convert(const From *source, To *destination, int64_t count) {
 }
 
 // Elements [at, at + count).
-void convertStretch(aclDataType from, aclDataType to, const void *source, void *destination, int64_t at, int64_t count) {
+void convertStretch(aclDataType from, aclDataType to, const void *source, void *destination, int64_t at,
+                    int64_t count) {
     withCarrier(from, [&](auto sourceCarrier) {
         using From = decltype(sourceCarrier);
         withCarrier(to, [&](auto resultCarrier) {

@@ -33,7 +33,9 @@ std::optional<Rejection> checkDefinition(const PartialParams &p, const PhaseOne 
         requireDtype(paramInvalid, {"xRef", p.x}, {ACL_FLOAT, ACL_FLOAT16, ACL_BF16});
         if (p.cos->dtype != ACL_FLOAT) requireSameDtype(paramInvalid, {"cos", p.cos}, {"xRef", p.x});
         requireSameDtype(paramInvalid, {"sin", p.sin}, {"cos", p.cos});
-        for (const Named &operand : {Named{"xRef", p.x}, {"cos", p.cos}, {"sin", p.sin}}) requireNd(paramInvalid, operand);
+        for (const Named &operand : {Named{"xRef", p.x}, {"cos", p.cos}, {"sin", p.sin}}) {
+            requireNd(paramInvalid, operand);
+        }
     });
 }
 
@@ -51,7 +53,8 @@ void checkSlice(const PartialParams &p, const Slice &slice) {
     bool inside = slice.start >= 0 && slice.length() >= 0 && slice.end <= d;
     if (!inside || slice.length() % 2 != 0) {
         refuse(tilingFailed, "partialSlice is [" + std::to_string(slice.start) + ", " + std::to_string(slice.end) +
-                                 "]; it must be an even stretch of the last axis of xRef, which is " + std::to_string(d));
+                                 "]; it must be an even stretch of the last axis of xRef, which is " +
+                                 std::to_string(d));
     }
     if (d > longestAxis || d % 2 != 0) {
         refuse(tilingFailed, "the last axis of xRef is " + std::to_string(d) + "; it must be even and at most 1024");
@@ -85,7 +88,10 @@ std::optional<Rejection> checkTiling(const PartialParams &p) {
         int64_t d = p.x->shape.back(), length = slice.length();
         // A2 and A3 look no further at an empty slice, wherever it lies.
         if (!isA950() && length == 0) return;
-        if (isA950() && (length == 0 || p.cos->shape.back() == 0) && slice.start >= 0 && length >= 0 && slice.end <= d) return;
+        if (isA950() && (length == 0 || p.cos->shape.back() == 0) && slice.start >= 0 && length >= 0 &&
+            slice.end <= d) {
+            return;
+        }
         checkSlice(p, slice);
         if (p.cos->shape.back() != length) refuseCos(p, "the last axis of cos must be the length of partialSlice");
         return isA950() ? checkLayoutOn950(p) : checkLayoutOnA2(p);
@@ -94,7 +100,8 @@ std::optional<Rejection> checkTiling(const PartialParams &p) {
 
 int32_t judge(PhaseOne &call, const aclTensor *xRef, const aclTensor *cos, const aclTensor *sin, int64_t rotaryMode,
               const aclIntArray *partialSlice) {
-    const TensorDesc *x = call.inplace("xRef", xRef), *cosDesc = call.input("cos", cos), *sinDesc = call.input("sin", sin);
+    const TensorDesc *x = call.inplace("xRef", xRef), *cosDesc = call.input("cos", cos),
+                     *sinDesc = call.input("sin", sin);
     const std::vector<int64_t> *given = call.intArray("partialSlice", partialSlice);
     // Ascend950 reads the lower half of the mode.
     int64_t mode = isA950() ? static_cast<int32_t>(rotaryMode) : rotaryMode;

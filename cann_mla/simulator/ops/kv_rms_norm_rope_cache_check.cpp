@@ -115,7 +115,8 @@ void checkA2(const Params &p) {
     checkWidth("the last axis of cos", p.cos->shape[3], ropeWidth);
     checkWidth("the size of gamma", p.gamma->shape[0], normWidth);
     if (p.mode == CacheMode::Norm && (p.kScale || p.ckvScale)) {
-        refuse(tilingFailed, "this product does not quantise with cacheMode Norm; pass no scales");
+        refuse(tilingFailed,
+               "kRopeScaleOptional and cKvScaleOptional: this product does not quantise with cacheModeOptional Norm");
     }
     checkWidth("the last axis of kv", p.kv->shape[3], ropeWidth + normWidth);
 }

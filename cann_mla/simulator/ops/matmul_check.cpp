@@ -106,7 +106,9 @@ bool storesBlocks(const TensorDesc &mat2) {
     int64_t rows = stored.shape[mat2.shape.size() - 2], columns = stored.shape.back();
     if (isTransposed(mat2)) std::swap(rows, columns);
     stored.shape.resize(mat2.shape.size() - 2);
-    for (int64_t size : {blocks(columns, width), blocks(rows, blockRows), blockRows, width}) stored.shape.push_back(size);
+    for (int64_t size : {blocks(columns, width), blocks(rows, blockRows), blockRows, width}) {
+        stored.shape.push_back(size);
+    }
     return stored.numel() == mat2.storageNumel();
 }
 

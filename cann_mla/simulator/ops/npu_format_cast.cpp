@@ -43,7 +43,8 @@ Kernel packKernel(const TensorDesc &src, const TensorDesc &dst) {
     weight_layout::Blocks blocks(src.shape, width, src.dtype);
     return [=](const Launch &launch) {
         if (room < blocks.blockBytes()) {
-            throw KernelFault(deviceFault, "dstTensor holds " + std::to_string(room) + " bytes; the blocks of srcTensor take " +
+            throw KernelFault(deviceFault, "dstTensor holds " + std::to_string(room) +
+                                               " bytes; the blocks of srcTensor take " +
                                                std::to_string(blocks.blockBytes()));
         }
         if (blocks.blockBytes() > 0) blocks.pack(launch.in("srcTensor"), launch.out("dstTensor"));
@@ -58,7 +59,8 @@ Kernel unpackKernel(const TensorDesc &src, const TensorDesc &dst) {
     weight_layout::Blocks blocks(dst.shape, std::max<int64_t>(src.storageShape.back(), 1), dst.dtype);
     return [=](const Launch &launch) {
         if (have < blocks.blockBytes()) {
-            throw KernelFault(deviceFault, "srcTensor holds " + std::to_string(have) + " bytes; the blocks of dstTensor take " +
+            throw KernelFault(deviceFault, "srcTensor holds " + std::to_string(have) +
+                                               " bytes; the blocks of dstTensor take " +
                                                std::to_string(blocks.blockBytes()));
         }
         if (blocks.rowMajorBytes() > 0) blocks.unpack(launch.in("srcTensor"), launch.out("dstTensor"));
@@ -90,7 +92,8 @@ int32_t judge(PhaseOne &call, const aclTensor *srcTensor, aclTensor *dstTensor) 
     bool relabelled = isA950() && isNz(*src) && isNz(*dst) && elementBits(src->dtype) <= 8;  // taken as ND
     if (!toBlocks && !toRows && !isA950()) {
         std::string text = std::string("srcTensor has format ") + formatName(src->format) + " and dstTensor " +
-                           formatName(dst->format) + "; allowed: ND and FRACTAL_NZ, either way (real CANN makes no executor here)";
+                           formatName(dst->format) +
+                           "; allowed: ND and FRACTAL_NZ, either way (real CANN makes no executor here)";
         return call.acceptUntilPhaseTwo({paramNullptr, text});
     }
     if (auto refusal = checkSteps(*src, *dst, toBlocks)) return call.reject(*refusal);

@@ -59,15 +59,20 @@ void check950ToBlocks(const TensorDesc &src, const TensorDesc &dst) {
 
 void check950ToRows(const TensorDesc &src, const TensorDesc &dst) {
     require950Dtypes(src, dst);
-    int64_t width = isOneOf(src.dtype, {ACL_FLOAT4_E2M1}) ? 2 * bytesOfBlockRow : bytesOfBlockRow * 8 / elementBits(src.dtype);
+    int64_t width =
+        isOneOf(src.dtype, {ACL_FLOAT4_E2M1}) ? 2 * bytesOfBlockRow : bytesOfBlockRow * 8 / elementBits(src.dtype);
     bool served = !isOneOf(src.dtype, {ACL_HIFLOAT8, ACL_FLOAT4_E1M2});
-    if (!served) refuse(paramInvalid, std::string("srcTensor has dtype ") + dtypeName(src.dtype) + "; it cannot come back to ND");
+    if (!served) {
+        refuse(paramInvalid,
+               std::string("srcTensor has dtype ") + dtypeName(src.dtype) + "; it cannot come back to ND");
+    }
     bool fits = dst.rank() >= 2 && dst.rank() <= 6 && !src.storageShape.empty() && src.storageShape.back() == width;
     fits = fits && src.storageShape == weight_layout::blockShape(dst.shape, width);
     for (int64_t size : src.storageShape) fits = fits && size != 0;
     if (fits) return;
-    refuse(paramInvalid, "srcTensor has storage shape " + print(src.storageShape) + "; for the shape " + print(dst.shape) +
-                             " of dstTensor it must hold its blocks of 16 rows and " + std::to_string(width) + " columns");
+    refuse(paramInvalid, "srcTensor has storage shape " + print(src.storageShape) + "; for the shape " +
+                             print(dst.shape) + " of dstTensor it must hold its blocks of 16 rows and " +
+                             std::to_string(width) + " columns");
 }
 
 }  // namespace

@@ -43,8 +43,8 @@ void requireAdditional(int additional, std::initializer_list<aclDataType> allowe
 
 void check950(const TensorDesc &src, int additional) {
     requireDtype(paramInvalid, {"srcTensor", &src},
-                 {ACL_INT8, ACL_FLOAT, ACL_FLOAT16, ACL_BF16, ACL_INT32, ACL_FLOAT8_E4M3FN, ACL_FLOAT4_E2M1, ACL_HIFLOAT8,
-                  ACL_UINT8, ACL_FLOAT4_E1M2});
+                 {ACL_INT8, ACL_FLOAT, ACL_FLOAT16, ACL_BF16, ACL_INT32, ACL_FLOAT8_E4M3FN, ACL_FLOAT4_E2M1,
+                  ACL_HIFLOAT8, ACL_UINT8, ACL_FLOAT4_E1M2});
     requireNoZero(paramInvalid, src);
     bool same = additional == src.dtype;
     if (same && isOneOf(src.dtype, {ACL_FLOAT, ACL_FLOAT16, ACL_BF16})) {
@@ -55,7 +55,8 @@ void check950(const TensorDesc &src, int additional) {
         return;
     }
     if (same) {
-        requireAdditional(additional, {ACL_INT8, ACL_UINT8, ACL_FLOAT8_E4M3FN, ACL_HIFLOAT8, ACL_FLOAT4_E2M1, ACL_FLOAT4_E1M2});
+        requireAdditional(additional,
+                          {ACL_INT8, ACL_UINT8, ACL_FLOAT8_E4M3FN, ACL_HIFLOAT8, ACL_FLOAT4_E2M1, ACL_FLOAT4_E1M2});
         return requireRank(paramInvalid, {"srcTensor", &src}, 2, 6);
     }
     if (src.dtype == ACL_INT32) requireAdditional(additional, {ACL_FLOAT16, ACL_BF16, ACL_INT8});
@@ -82,7 +83,9 @@ Answer toBlocks(const TensorDesc &src, int additional) {
     check950(src, additional);
     if (additional == src.dtype) return blocksOf(src, weight_layout::blockWidth(src.dtype), ACL_FORMAT_FRACTAL_NZ);
     if (bytesOf(additional) == 2) return blocksOf(src, 16, ACL_FORMAT_FRACTAL_NZ_C0_16);
-    if (additional == ACL_FLOAT8_E4M3FN || additional == ACL_INT8) return blocksOf(src, 32, ACL_FORMAT_FRACTAL_NZ_C0_32);
+    if (additional == ACL_FLOAT8_E4M3FN || additional == ACL_INT8) {
+        return blocksOf(src, 32, ACL_FORMAT_FRACTAL_NZ_C0_32);
+    }
     return blocksOf(src, 16, std::nullopt);
 }
 

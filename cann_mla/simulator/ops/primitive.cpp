@@ -60,8 +60,8 @@ void requireRank(int32_t status, const Named &operand, int64_t low, int64_t high
     int64_t rank = operand.desc->rank();
     if (low <= rank && rank <= high) return;
     std::string allowed = low == high ? std::to_string(low) : std::to_string(low) + " to " + std::to_string(high);
-    refuse(status, std::string(operand.name) + " has shape " + print(operand.desc->shape) + "; it must have " + allowed +
-                       " dimensions");
+    refuse(status, std::string(operand.name) + " has shape " + print(operand.desc->shape) + "; it must have " +
+                       allowed + " dimensions");
 }
 
 void requireShape(int32_t status, const Named &operand, const std::vector<int64_t> &wanted, const std::string &why) {

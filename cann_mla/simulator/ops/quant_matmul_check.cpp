@@ -76,17 +76,21 @@ void checkNzStorage(const Params &p) {
 
 void checkUnused(const Params &p) {
     for (const Named &operand : {Named{"x1Offset", p.x1Offset}, {"yOffset", p.yOffset}, {"yScale", p.yScale}}) {
-        if (isThere(operand.desc)) refuse(paramInvalid, std::string(operand.name) + " is given; it must be null or empty");
+        if (isThere(operand.desc)) {
+            refuse(paramInvalid, std::string(operand.name) + " is given; it must be null or empty");
+        }
     }
     if (p.groupSize != 0) refuse(paramInvalid, "groupSize is " + std::to_string(p.groupSize) + "; it must be 0");
 }
 
 void checkFormats(const Params &p) {
-    for (const Named &operand : {Named{"x1", p.x1}, {p.names.x1Scale, p.x1Scale}, {p.names.x2Scale, p.x2Scale}, {"bias", p.bias}}) {
+    for (const Named &operand :
+         {Named{"x1", p.x1}, {p.names.x1Scale, p.x1Scale}, {p.names.x2Scale, p.x2Scale}, {"bias", p.bias}}) {
         if (operand.desc) requireNd(paramInvalid, operand);
     }
     if (p.x2Offset && p.x2Offset->format != ACL_FORMAT_ND) {
-        refuse(paramInvalid, std::string(p.names.x2Offset) + " has format " + formatName(p.x2Offset->format) + "; allowed: ND");
+        refuse(paramInvalid,
+               std::string(p.names.x2Offset) + " has format " + formatName(p.x2Offset->format) + "; allowed: ND");
     }
     if (isA950() && isInt4(p.x2->dtype)) requireNd(paramInvalid, {"x2", p.x2});
 }
@@ -165,7 +169,9 @@ std::optional<Rejection> checkLate(const Params &p) {
     return caught([&] {
         Product product = productOf(p);
         if (isA950()) {
-            if (product.x1.dtype == ACL_INT4) refuse(innerNullptr, "x1 and x2 are INT4; Ascend950 has no kernel for them");
+            if (product.x1.dtype == ACL_INT4) {
+                refuse(innerNullptr, "x1 and x2 are INT4; Ascend950 has no kernel for them");
+            }
             return;
         }
         if (p.out->dtype == ACL_FLOAT16 && p.x1Scale && p.x2Scale->dtype == ACL_UINT64) {

@@ -13,7 +13,9 @@ constexpr Dtypes floatScales = {ACL_FLOAT, ACL_BF16};
 constexpr Dtypes anyScale = {ACL_UINT64, ACL_INT64, ACL_FLOAT, ACL_BF16};
 constexpr Dtypes anyFloat = {ACL_FLOAT16, ACL_BF16, ACL_FLOAT};
 
-void requireScale(const Params &p, Dtypes allowed) { requireDtype(paramInvalid, {p.names.x2Scale, p.x2Scale}, allowed); }
+void requireScale(const Params &p, Dtypes allowed) {
+    requireDtype(paramInvalid, {p.names.x2Scale, p.x2Scale}, allowed);
+}
 
 void requireBias(const Params &p, Dtypes allowed) {
     if (p.bias) requireDtype(paramInvalid, {"bias", p.bias}, allowed);

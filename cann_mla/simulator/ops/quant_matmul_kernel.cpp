@@ -13,6 +13,7 @@ namespace sim::quant_matmul {
 namespace {
 
 constexpr int64_t exactDepth = 65536;  // sums of that many INT8 products fit in INT32
+constexpr int32_t deviceFault = 507015;
 constexpr uint32_t packedScaleMask = 0xFFFFE000U;  // the matrix unit takes 19 bits of a packed scale
 constexpr size_t blockRows = 16, blockWidth = 32;
 
@@ -100,7 +101,8 @@ numeric::Panel transposedPanel(const int8_t *data, size_t k, size_t n, bool nz) 
             size_t from = n0 + column;
             for (size_t row = 0; row < rows; ++row) {
                 size_t depth = k0 + row;
-                size_t at = nz ? (depth / blockWidth * padded + from) * blockWidth + depth % blockWidth : from * k + depth;
+                size_t at =
+                    nz ? (depth / blockWidth * padded + from) * blockWidth + depth % blockWidth : from * k + depth;
                 out[row * columns + column] = static_cast<float>(data[at]);
             }
         }
@@ -127,8 +129,8 @@ void loadRows(const Product &p, const int8_t *data, int64_t k0, int64_t depth, f
 }
 
 // Adds the products of one stretch of k to `sums`, [m, n], wrapping as INT32 does.
-void accumulate(const Product &p, const std::vector<float> &rows, int64_t k0, int64_t depth, const numeric::Panel &weight,
-                std::vector<int32_t> &sums) {
+void accumulate(const Product &p, const std::vector<float> &rows, int64_t k0, int64_t depth,
+                const numeric::Panel &weight, std::vector<int32_t> &sums) {
     auto m = static_cast<size_t>(p.m()), n = static_cast<size_t>(p.n());
     numeric::Panel shifted = [&weight, k0](size_t k, size_t count, size_t n0, size_t columns, float *out) {
         weight(static_cast<size_t>(k0) + k, count, n0, columns, out);
@@ -152,6 +154,10 @@ void accumulate(const Product &p, const std::vector<float> &rows, int64_t k0, in
 void run(const Task &t, const Launch &launch) {
     const Product &p = t.product;
     int64_t m = p.m(), k = p.k(), n = p.n(), matrices = t.outNumel / (m * n);
+    if (t.scales != 1 && t.scales < n) {
+        throw KernelFault(deviceFault, std::string(t.names.x2Scale) + " has " + std::to_string(t.scales) +
+                                           " elements for " + std::to_string(n) + " columns");
+    }
     const auto *x1 = launch.in<int8_t>("x1"), *x2 = launch.in<int8_t>("x2");
     void *out = launch.out("out");
     std::vector<int32_t> sums(static_cast<size_t>(m * n));

@@ -13,7 +13,8 @@ int64_t blocks(int64_t size, int64_t unit) { return (size + unit - 1) / unit; }
 
 void checkInt4(const Params &p, const Product &product) {
     if (product.x1.dtype != ACL_INT4) return;
-    bool even = product.k() > 0 && product.k() % 2 == 0 && (product.x2.transposed || (product.n() > 0 && product.n() % 2 == 0));
+    bool even =
+        product.k() > 0 && product.k() % 2 == 0 && (product.x2.transposed || (product.n() > 0 && product.n() % 2 == 0));
     if (!even || product.x1.transposed || p.x2->rank() != 2 || (p.bias && p.bias->rank() != 1)) {
         refuse(paramInvalid, "x1 has shape " + print(p.x1->shape) + " and x2 " + print(p.x2->shape) +
                                  "; INT4 wants even axes, x1 not transposed, x2 of two dimensions and bias of one");
@@ -57,8 +58,8 @@ void checkNz(const Params &p, const Product &product) {
 void requireOneOrAll(const Named &operand, int64_t n) {
     int64_t size = operand.desc->shape[0];
     if (size == n || size == 1) return;
-    refuse(paramInvalid, std::string(operand.name) + " has shape " + print(operand.desc->shape) + "; it must be [1] or [" +
-                             std::to_string(n) + "]");
+    refuse(paramInvalid, std::string(operand.name) + " has shape " + print(operand.desc->shape) +
+                             "; it must be [1] or [" + std::to_string(n) + "]");
 }
 
 void checkScales(const Params &p, const Product &product) {
@@ -70,7 +71,9 @@ void checkScales(const Params &p, const Product &product) {
     if (!p.x1Scale) return;
     requireRank(paramInvalid, {p.names.x1Scale, p.x1Scale}, 1, 1);
     bool oneForAll = isA950() && product.x1.dtype != ACL_INT8 && p.x1Scale->shape[0] == 1;
-    if (!oneForAll) requireShape(paramInvalid, {p.names.x1Scale, p.x1Scale}, {product.m()}, "one scale for each row of x1");
+    if (!oneForAll) {
+        requireShape(paramInvalid, {p.names.x1Scale, p.x1Scale}, {product.m()}, "one scale for each row of x1");
+    }
 }
 
 void checkBias(const Params &p, const Product &product, const std::vector<int64_t> &batch) {
@@ -82,7 +85,8 @@ void checkBias(const Params &p, const Product &product, const std::vector<int64_
 }
 
 void checkOut(const Params &p, const Product &product, std::vector<int64_t> wanted) {
-    bool rowsAsBatch = wanted.empty() && p.x1->rank() == 2 && p.x2->rank() == 2 && p.out->rank() == 3 && p.out->shape[1] == 1;
+    bool rowsAsBatch =
+        wanted.empty() && p.x1->rank() == 2 && p.x2->rank() == 2 && p.out->rank() == 3 && p.out->shape[1] == 1;
     wanted.push_back(product.m());
     if (rowsAsBatch) wanted.push_back(1);
     wanted.push_back(product.n());
@@ -93,7 +97,8 @@ void checkOut(const Params &p, const Product &product, std::vector<int64_t> want
 
 void checkShapes(const Params &p, const Product &product) {
     if (isA950() && p.groupSize != 0) {
-        refuse(paramInvalid, "groupSize is " + std::to_string(p.groupSize) + "; with scales per row or column it must be 0");
+        refuse(paramInvalid,
+               "groupSize is " + std::to_string(p.groupSize) + "; with scales per row or column it must be 0");
     }
     checkInt4(p, product);
     checkInnerAxis(p, product);

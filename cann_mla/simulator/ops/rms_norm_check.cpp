@@ -56,7 +56,9 @@ std::optional<Rejection> checkTiling(const Params &p) {
     return caught([&] {
         checkGamma(p);
         checkOutputs(p);
-        if (p.epsilon < 0) refuse(tilingFailed, "epsilon is " + std::to_string(p.epsilon) + "; it must not be negative");
+        if (p.epsilon < 0) {
+            refuse(tilingFailed, "epsilon is " + std::to_string(p.epsilon) + "; it must not be negative");
+        }
     });
 }
 

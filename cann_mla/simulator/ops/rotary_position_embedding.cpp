@@ -159,13 +159,16 @@ std::optional<Rejection> checkInterleaveTiling(const Params &p) {
         }
         if (p.x->isEmpty()) refuse(tilingFailed, "x has shape " + print(p.x->shape) + "; it must not be empty");
         const Shape &x = p.x->shape, &cos = p.cos->shape;
-        if (x[3] != interleaveWidth) refuse(tilingFailed, "the last axis of x is " + std::to_string(x[3]) + "; it must be 64");
+        if (x[3] != interleaveWidth) {
+            refuse(tilingFailed, "the last axis of x is " + std::to_string(x[3]) + "; it must be 64");
+        }
         requireShape(tilingFailed, {"sin", p.sin}, cos, "the shape of cos");
         requireShape(tilingFailed, {"cos", p.cos}, {x[0], 1, cos[2] == 1 ? 1 : x[2], x[3]}, "[B, 1, S or 1, D] of x");
     });
 }
 
-int32_t judgeInterleave(PhaseOne &call, const aclTensor *x, const aclTensor *cos, const aclTensor *sin, aclTensor *out) {
+int32_t judgeInterleave(PhaseOne &call, const aclTensor *x, const aclTensor *cos, const aclTensor *sin,
+                        aclTensor *out) {
     const TensorDesc *xDesc = call.input("x", x), *cosDesc = call.input("cos", cos), *sinDesc = call.input("sin", sin);
     Params p{xDesc, cosDesc, sinDesc, call.output("out", out), 3};
     if (auto refusal = checkInterleaveDefinition(p, call)) return call.reject(*refusal);

@@ -27,7 +27,7 @@ std::optional<Rejection> checkTiling950(const Params &params, Mode &mode);
 Kernel makeKernel(const Params &params, Mode mode);
 
 // Throws a 561103 unless `holds`.
-void require(bool holds, const char *text);
+void require(bool holds, const std::string &text);
 // Size of one axis; -1 where the tensor has no such axis.
 int64_t axis(const TensorDesc &desc, int64_t index);
 int64_t bytesOf(aclDataType dtype);

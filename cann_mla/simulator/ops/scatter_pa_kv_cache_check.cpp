@@ -40,7 +40,7 @@ void checkDtypes(const Params &p) {
 
 }  // namespace
 
-void require(bool holds, const char *text) {
+void require(bool holds, const std::string &text) {
     if (!holds) refuse(innerNullptr, text);
 }
 

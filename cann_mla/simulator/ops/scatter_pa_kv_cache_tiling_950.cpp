@@ -34,8 +34,8 @@ void checkReach(const TensorDesc &data, int64_t stride, int64_t offset) {
 }
 
 void checkNct(const Params &p) {
-    require(p.strides && p.strides->size() >= 2, "Nct takes two strides");
-    require(p.offsets && p.offsets->size() >= 2, "Nct takes two offsets");
+    require(p.strides && p.strides->size() >= 2, "Nct takes two stridesOptional");
+    require(p.offsets && p.offsets->size() >= 2, "Nct takes two offsetsOptional");
     checkReach(*p.key, (*p.strides)[0], (*p.offsets)[0]);
     checkReach(*p.value, (*p.strides)[1], (*p.offsets)[1]);
 }
@@ -54,23 +54,25 @@ void checkNormShapes(const Params &p) {
     require(axis(*p.key, 1) == axis(*p.valueCache, 2), "axis 2 of valueCacheRef must be the heads of value");
     require(axis(*p.value, 2) == axis(*p.valueCache, 3), "axis 3 of valueCacheRef must be the last axis of value");
     if (isHalfByte(p.key->dtype)) {
-        require(axis(*p.key, 2) % 2 == 0 && axis(*p.value, 2) % 2 == 0, "4-bit heads must be even");
+        require(axis(*p.key, 2) % 2 == 0 && axis(*p.value, 2) % 2 == 0, "key and value of 4 bits must have even heads");
     }
 }
 
-void checkNzCache(const TensorDesc &data, const TensorDesc &cache, int64_t lastAxis) {
-    int64_t heads = axis(data, 1), width = axis(data, 2), columns = axis(cache, lastAxis);
+void checkNzCache(const TensorDesc &data, const Named &cache, int64_t lastAxis) {
+    const TensorDesc &desc = *cache.desc;
+    int64_t heads = axis(data, 1), width = axis(data, 2), columns = axis(desc, lastAxis);
     int64_t half = isHalfByte(data.dtype) ? 2 : 1;
-    require(columns * bytesOf(data.dtype) / half == fractalBytes, "the last axis of a PA_NZ cache must take 32 bytes");
-    if (cache.rank() == 4) {
-        require(axis(cache, 1) == (heads * width + columns - 1) / columns,
-                "axis 1 of a PA_NZ cache must be the fractals of a token");
+    std::string name = cache.name;
+    require(columns * bytesOf(data.dtype) / half == fractalBytes, "the last axis of " + name + " must take 32 bytes");
+    if (desc.rank() == 4) {
+        require(axis(desc, 1) == (heads * width + columns - 1) / columns,
+                "axis 1 of " + name + " must be the fractals of a token");
     } else {
-        require(axis(cache, 2) == width / columns, "axis 2 of a PA_NZ cache with 5 axes must be the fractals");
-        require(axis(cache, 1) == heads, "axis 1 of a PA_NZ cache with 5 axes must be the heads");
+        require(axis(desc, 2) == width / columns, "axis 2 of " + name + " must be the fractals of a head");
+        require(axis(desc, 1) == heads, "axis 1 of " + name + " must be the heads");
     }
     require(width % half == 0 && width / half * bytesOf(data.dtype) % fractalBytes == 0,
-            "PA_NZ takes heads of a multiple of 32 bytes");
+            name + " in PA_NZ takes heads of a multiple of 32 bytes");
 }
 
 void checkNzShapes(const Params &p) {
@@ -78,19 +80,21 @@ void checkNzShapes(const Params &p) {
     require(axis(*p.key, 0) == axis(*p.slots, 0), "slotMapping must have a slot for each token");
     checkPairs(p);
     require(axis(*p.keyCache, p.keyCache->rank() - 2) == axis(*p.valueCache, p.valueCache->rank() - 2),
-            "the caches must have one block size");
-    require(axis(*p.keyCache, 0) == axis(*p.valueCache, 0), "the caches must have as many blocks as each other");
-    checkNzCache(*p.key, *p.keyCache, p.keyCache->rank() - 1);
-    checkNzCache(*p.value, *p.valueCache, p.keyCache->rank() - 1);
+            "keyCacheRef and valueCacheRef must have one block size");
+    require(axis(*p.keyCache, 0) == axis(*p.valueCache, 0),
+            "keyCacheRef and valueCacheRef must have as many blocks as each other");
+    checkNzCache(*p.key, {"keyCacheRef", p.keyCache}, p.keyCache->rank() - 1);
+    checkNzCache(*p.value, {"valueCacheRef", p.valueCache}, p.keyCache->rank() - 1);
 }
 
 void checkCompressedPairs(const Params &p) {
-    require(axis(*p.keyCache, 2) == 1 && axis(*p.valueCache, 2) == 1, "axis 2 of the caches must be 1");
+    require(axis(*p.keyCache, 2) == 1 && axis(*p.valueCache, 2) == 1,
+            "axis 2 of keyCacheRef and valueCacheRef must be 1");
     checkPairs(p);
     require(axis(*p.key, 2) == axis(*p.value, 2), "axis 2 of key and value must be the same");
     int64_t batches = axis(*p.key, 0);
-    require(batches == axis(*p.slots, 0) && batches == axis(*p.seqLens, 0), "key, slotMapping and seqLensOptional "
-                                                                             "must have as many batches");
+    require(batches == axis(*p.slots, 0) && batches == axis(*p.seqLens, 0),
+            "key, slotMapping and seqLensOptional must have as many batches");
     require(axis(*p.key, 2) == axis(*p.slots, 1), "axis 1 of slotMapping must be the heads of key");
 }
 
@@ -115,8 +119,8 @@ std::optional<Rejection> checkTiling950(const Params &p, Mode &mode) {
         require(p.key->rank() == p.value->rank(), "key and value must have as many axes as each other");
         mode = modeOf(p);
         if (mode == Mode::Nct) checkNct(p);
-        require(isCompression(mode) == (p.key->rank() == 4), "the modes that compress take a key of 4 axes, the "
-                                                              "others one of 3");
+        require(isCompression(mode) == (p.key->rank() == 4),
+                "the modes that compress take a key of 4 axes, the others one of 3");
         if (isCompression(mode)) {
             require(p.lens && p.seqLens, "compressLensOptional and seqLensOptional must be there");
             mode == Mode::Alibi ? checkCompressedPairs(p) : checkRopeShapes(p);

@@ -36,7 +36,7 @@ bool isKeyOnly(Mode mode) { return mode == Mode::KeyOnly || mode == Mode::KeyOnl
 
 void checkDtypes(const Params &p, Mode mode) {
     if (mode == Mode::Rope || mode == Mode::Omni) {
-        require(p.key->dtype != ACL_INT8, "this scatterModeOptional does not take INT8");
+        require(p.key->dtype != ACL_INT8, "this scatterModeOptional does not take a key of INT8");
     }
     if (isKeyOnly(mode)) return;
     require(p.value->dtype != ACL_INT8 || p.key->dtype == ACL_INT8, "value is INT8, so key must be");
@@ -62,7 +62,8 @@ void checkTokens(const Params &p, int64_t blockSize) {
 void checkPairs(const Params &p) {
     require(axis(*p.key, 0) == axis(*p.value, 0), "key and value must have as many tokens as each other");
     require(axis(*p.key, 1) == axis(*p.value, 1), "key and value must have as many heads as each other");
-    require(axis(*p.keyCache, 0) == axis(*p.valueCache, 0), "the caches must have as many blocks as each other");
+    require(axis(*p.keyCache, 0) == axis(*p.valueCache, 0),
+            "keyCacheRef and valueCacheRef must have as many blocks as each other");
 }
 
 void checkNormShapes(const Params &p, Mode mode) {
@@ -74,49 +75,54 @@ void checkNormShapes(const Params &p, Mode mode) {
     if (isKeyOnly(mode)) return;
     require(axis(*p.value, 2) == axis(*p.valueCache, 3), "the last axis of valueCacheRef must be that of value");
     checkPairs(p);
-    require(axis(*p.keyCache, 1) == axis(*p.valueCache, 1), "the caches must have one block size");
-    require(axis(*p.keyCache, 2) == axis(*p.valueCache, 2), "the caches must have as many heads as each other");
+    require(axis(*p.keyCache, 1) == axis(*p.valueCache, 1), "keyCacheRef and valueCacheRef must have one block size");
+    require(axis(*p.keyCache, 2) == axis(*p.valueCache, 2),
+            "keyCacheRef and valueCacheRef must have as many heads as each other");
     if (isCompression(mode)) require(axis(*p.keyCache, 2) == 1, "axis 2 of keyCacheRef must be 1");
 }
 
 // [blocks, heads * width / columns, block size, columns], or the same with heads as an axis of its own.
-void checkNzCache(const TensorDesc &data, const TensorDesc &cache) {
+void checkNzCache(const TensorDesc &data, const Named &cache) {
     int64_t columns = fractalBytes / bytesOf(data.dtype), heads = axis(data, 1), width = axis(data, 2);
-    require(axis(cache, cache.rank() - 1) == columns, "the last axis of a PA_NZ cache must take 32 bytes");
-    if (cache.rank() == 4) {
-        require(axis(cache, 1) == heads * width / columns, "axis 1 of a PA_NZ cache must be the fractals of a token");
+    const TensorDesc &desc = *cache.desc;
+    std::string name = cache.name;
+    require(axis(desc, desc.rank() - 1) == columns, "the last axis of " + name + " must take 32 bytes");
+    if (desc.rank() == 4) {
+        require(axis(desc, 1) == heads * width / columns, "axis 1 of " + name + " must be the fractals of a token");
     } else {
-        require(axis(cache, 1) == heads, "axis 1 of a PA_NZ cache with 5 axes must be the heads");
-        require(axis(cache, 2) == width / columns, "axis 2 of a PA_NZ cache with 5 axes must be the fractals");
+        require(axis(desc, 1) == heads, "axis 1 of " + name + " must be the heads");
+        require(axis(desc, 2) == width / columns, "axis 2 of " + name + " must be the fractals of a head");
     }
-    require(width * bytesOf(data.dtype) % fractalBytes == 0, "PA_NZ takes heads of a multiple of 32 bytes");
+    require(width * bytesOf(data.dtype) % fractalBytes == 0, name + " in PA_NZ takes heads of a multiple of 32 bytes");
 }
 
 void checkNzShapes(const Params &p) {
     int64_t blockSize = axis(*p.keyCache, p.keyCache->rank() - 2);
-    require(blockSize <= mostBlockSize, "the block size must not be over 65535");
+    require(blockSize <= mostBlockSize, "the block size of keyCacheRef must not be over 65535");
     checkTokens(p, blockSize);
     checkPairs(p);
-    require(blockSize == axis(*p.valueCache, p.valueCache->rank() - 2), "the caches must have one block size");
-    checkNzCache(*p.key, *p.keyCache);
-    checkNzCache(*p.value, *p.valueCache);
+    require(blockSize == axis(*p.valueCache, p.valueCache->rank() - 2),
+            "keyCacheRef and valueCacheRef must have one block size");
+    checkNzCache(*p.key, {"keyCacheRef", p.keyCache});
+    checkNzCache(*p.value, {"valueCacheRef", p.valueCache});
 }
 
 void checkNhsdShapes(const Params &p) {
     int64_t heads = axis(*p.key, 1), bytes = bytesOf(p.key->dtype);
     int64_t keyWidth = axis(*p.key, 2), valueWidth = axis(*p.value, 2), blockSize = axis(*p.keyCache, 2);
     require(keyWidth * bytes % fractalBytes == 0 && valueWidth * bytes % fractalBytes == 0,
-            "NHSD takes heads of a multiple of 32 bytes");
+            "NHSD takes heads of key and value of a multiple of 32 bytes");
     require(heads == axis(*p.keyCache, 1), "axis 1 of keyCacheRef must be the heads of key");
-    require(heads <= mostHeads, "there must not be over 4095 heads");
+    require(heads <= mostHeads, "key must not have over 4095 heads");
     checkTokens(p, blockSize);
-    require(blockSize == axis(*p.valueCache, 2), "the caches must have one block size");
-    require(heads == axis(*p.valueCache, 1), "the caches must have as many heads as each other");
+    require(blockSize == axis(*p.valueCache, 2), "keyCacheRef and valueCacheRef must have one block size");
+    require(heads == axis(*p.valueCache, 1), "keyCacheRef and valueCacheRef must have as many heads as each other");
     checkPairs(p);
     require(keyWidth == axis(*p.keyCache, 3), "the last axis of keyCacheRef must be that of key");
     require(valueWidth == axis(*p.valueCache, 3), "the last axis of valueCacheRef must be that of value");
     require(heads * (keyWidth + valueWidth) * bytes <= unifiedBuffer, "a token of key and value must fit 195584 bytes");
-    require(blockSize * keyWidth <= UINT32_MAX && blockSize * valueWidth <= UINT32_MAX, "a block is too large");
+    require(blockSize * keyWidth <= UINT32_MAX && blockSize * valueWidth <= UINT32_MAX,
+            "a block of keyCacheRef or valueCacheRef is too large");
 }
 
 }  // namespace

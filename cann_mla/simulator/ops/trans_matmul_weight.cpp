@@ -18,7 +18,7 @@ constexpr int64_t mostFrameworkDimensions = 8;
 void requireWeightRank(int64_t rank, aclDataType dtype) {
     int64_t most = isA950() && dtype != ACL_INT8 ? 2 : 6;
     if (2 <= rank && rank <= most) return;
-    refuse(paramInvalid, "the weight has " + std::to_string(rank) + " dimensions; allowed: " +
+    refuse(paramInvalid, "mmWeightRef has " + std::to_string(rank) + " axes; it must have " +
                              (most == 2 ? std::string("2") : std::string("2 to 6")));
 }
 
@@ -71,7 +71,8 @@ struct SizeRules {
 
 int32_t weightSize(const SizeRules &rules, const aclIntArray *tensorShape, uint64_t *size) {
     if (!tensorShape || !size) {
-        return refused(rules.api, {paramNullptr, std::string(tensorShape ? "weightTensorSize" : "tensorShape") + " is null"});
+        return refused(rules.api,
+                       {paramNullptr, std::string(tensorShape ? "weightTensorSize" : "tensorShape") + " is null"});
     }
     auto array = lookupAs<IntArrayObject>(tensorShape, Kind::IntArray);
     if (!array) return refused(rules.api, {paramInvalid, describeBadHandle(tensorShape, Kind::IntArray)});

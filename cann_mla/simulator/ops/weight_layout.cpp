@@ -23,7 +23,8 @@ void forPieces(const Blocks &b, const Move &move) {
         for (int64_t row = 0; row < b.rows; ++row) {
             for (int64_t at = 0, column = 0; at < rowBytes; at += pieceBytes, ++column) {
                 move(matrix * matrixBytes + row * rowBytes + at,
-                     matrix * blockedBytes + (column * paddedRows + row) * pieceBytes, std::min(pieceBytes, rowBytes - at));
+                     matrix * blockedBytes + (column * paddedRows + row) * pieceBytes,
+                     std::min(pieceBytes, rowBytes - at));
             }
         }
     });
@@ -44,7 +45,11 @@ std::vector<int64_t> blockShape(const std::vector<int64_t> &shape, int64_t width
 }
 
 Blocks::Blocks(const std::vector<int64_t> &shape, int64_t width, aclDataType dtype)
-    : matrices(1), rows(shape[shape.size() - 2]), columns(shape.back()), width(width), elementBits(sim::elementBits(dtype)) {
+    : matrices(1),
+      rows(shape[shape.size() - 2]),
+      columns(shape.back()),
+      width(width),
+      elementBits(sim::elementBits(dtype)) {
     for (size_t i = 0; i + 2 < shape.size(); ++i) matrices *= shape[i];
 }
 
