@@ -6,7 +6,7 @@ from contextlib import ExitStack
 
 import numpy as np
 
-from cann_mla.distributed.shard import Array, KeyLayout, ShardAttention
+from cann_mla.distributed.shard import Array, ShardAttention
 
 
 def all_gather_attention(attention: ShardAttention, key_split1: Array, key_split2: Array, value: Array) -> None:
@@ -16,7 +16,7 @@ def all_gather_attention(attention: ShardAttention, key_split1: Array, key_split
     0, whose early chunk has nothing before it, 3).
     """
     split, exchange = attention.split, attention.exchange
-    layouts = [KeyLayout(split.tokens(rank), key_split1.shape[1], attention.dtype) for rank in range(split.ranks)]
+    layouts = attention.layouts([split.tokens(rank) for rank in range(split.ranks)], key_split1)
     gathered = [np.empty(layout.nbytes, np.uint8) for layout in layouts]
     exchange.all_gather(layouts[exchange.rank].pack((key_split1, key_split2, value)), gathered).wait()
     shards = [layout.arrays(message) for layout, message in zip(layouts, gathered, strict=True)]

@@ -17,7 +17,8 @@ class MpiExchange:
     Parameters
     ----------
     comm : mpi4py.MPI.Comm, optional
-        Default: a duplicate of ``COMM_WORLD``, so that no message of the application is taken for one of the ring.
+        Default: a duplicate of ``COMM_WORLD``, so that no message of the application is taken for one of the ring; all
+        ranks must then make the exchange.
     timeout : float
         Seconds that a message may take, counted from when it is waited for. It must cover one step of the slowest
         rank.
@@ -39,6 +40,7 @@ class MpiExchange:
         if not timeout > 0:
             raise ValueError(f"timeout must be above 0 seconds, not {timeout}")
         self._timeout = timeout
+        self._abandoned: list[Any] = []  # with their buffers, which MPI may still touch
 
     @property
     def rank(self) -> int:
@@ -103,7 +105,7 @@ class MpiPending:
         try:
             while not mpi.Request.Testall(self._requests, statuses):
                 if time.monotonic() > deadline:
-                    self._give_up()
+                    exchange._abandoned += self._requests
                     raise ExchangeTimeoutError(
                         f"{where} waited {exchange._timeout:g} s {self._what}; a rank is dead, or a step of it takes "
                         "longer: look at its output, or give MpiExchange a longer timeout"
@@ -117,12 +119,6 @@ class MpiPending:
                 f"{where} received {got} bytes instead of {self._expected} {self._what}; "
                 "all ranks must be given the same lengths, heads and dtype"
             )
-
-    def _give_up(self) -> None:
-        """Cancel what is to be received, so that nothing comes into memory that has gone."""
-        for request in self._requests:
-            if request != self._exchange._mpi.REQUEST_NULL:
-                request.Cancel()
 
 
 def _mpi() -> Any:

@@ -42,7 +42,7 @@ def ring_attention(attention: ShardAttention, key_split1: Array, key_split2: Arr
     16 bits.
     """
     split, rank = attention.split, attention.exchange.rank
-    layouts = [KeyLayout(split.tokens(r), key_split1.shape[1], attention.dtype) for r in range(split.ranks)]
+    layouts = attention.layouts([split.tokens(r) for r in range(split.ranks)], key_split1)
     calls = {step.source: step.calls for step in ring_schedule(rank, split.ranks)}
 
     def attend(source: int, keys: list[Array], owner: ExitStack) -> None:
@@ -85,7 +85,7 @@ def ring_context(
     sequences = len(attention.split.lengths)
     if [len(of_rank) for of_rank in lengths] != [sequences] * attention.split.ranks:
         raise ValueError(f"lengths must hold {attention.split.ranks} ranks of {sequences} sequences, not {lengths}")
-    layouts = [KeyLayout(sum(of_rank), key_split1.shape[1], attention.dtype) for of_rank in lengths]
+    layouts = attention.layouts([sum(of_rank) for of_rank in lengths], key_split1)
 
     def attend(source: int, keys: list[Array], owner: ExitStack) -> None:
         if any(lengths[source]):

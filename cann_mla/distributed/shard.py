@@ -128,6 +128,12 @@ class ShardAttention:
                 self._queries.append(self.upload(padded, owned))
             self._owned = owned.pop_all()
 
+    def layouts(self, tokens: Sequence[int], key_split1: Array) -> list[KeyLayout]:
+        """Messages of `tokens` keys from each rank, all with as many heads as the keys of this one."""
+        if key_split1.ndim != 3:
+            raise ValueError(f"key_split1 must have the shape (T, Hk, {NOPE_SIZE}), not {key_split1.shape}")
+        return [KeyLayout(n, key_split1.shape[1], self.dtype) for n in tokens]
+
     def upload(self, arrays: Sequence[Array], owner: ExitStack) -> tuple[Tensor, ...]:
         """Copy arrays to the device, in the order of the stream; the tensors close with their owner."""
         made = (Tensor.from_numpy(array, device=self.stream.device, stream=self.stream) for array in arrays)

@@ -38,7 +38,7 @@ def compute(variant: str, folder: Path) -> None:
 
 
 def fail(mode: str) -> None:
-    exchange = distributed.MpiExchange(timeout=TIMEOUT)
+    exchange = distributed.MpiExchange(timeout=60 if mode == "sizes" else TIMEOUT)
     if exchange.rank == 1 and mode == "silent":
         time.sleep(60)
     if exchange.rank == 1 and mode == "dead":

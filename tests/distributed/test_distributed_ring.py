@@ -90,6 +90,8 @@ def test_refusals(on_ranks: Any, problem: Any) -> None:
                     attention.result()
                 with pytest.raises(ValueError, match=r"value must be bfloat16 \[8, 2, 128\] on this rank"):
                     ring_attention(attention, k[0], k[1], k[1])
+                with pytest.raises(ValueError, match=r"key_split1 must have the shape \(T, Hk, 128\), not \(8, 256\)"):
+                    ring_attention(attention, k[0].reshape(8, -1), *k[1:])
                 with pytest.raises(ValueError, match="1 ranks of 1 sequences"):
                     ring_context(attention, *k, [(4, 4)])
 
