@@ -285,7 +285,7 @@ def test_a_forked_process_is_refused_and_does_not_hang(run_python: Callable[...,
 # the C names
 
 
-@pytest.mark.parametrize("address", [1, 0xDEADBEEF000, 2**47 - 8, 2**63, 2**64 - 1])
+@pytest.mark.parametrize("address", [1, 2**47 - 8, 2**63, 2**64 - 1])
 def test_wild_pointers_are_refused(address: int) -> None:
     wild = c.cast("void *", address)
     with DeviceMemory(64) as memory, Stream() as stream:

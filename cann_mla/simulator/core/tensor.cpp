@@ -148,9 +148,9 @@ bool TensorDesc::isDense() const {
 bool TensorDesc::staysInStorage() const {
     int64_t last = offset;
     for (size_t i = 0; i < shape.size(); ++i) {
-        int64_t reach;
-        if (strides[i] < 0 || __builtin_mul_overflow(shape[i] - 1, strides[i], &reach) ||
-            __builtin_add_overflow(last, reach, &last)) {
+        int64_t steps, reach;
+        if (strides[i] < 0 || __builtin_sub_overflow(shape[i], 1, &steps) ||
+            __builtin_mul_overflow(steps, strides[i], &reach) || __builtin_add_overflow(last, reach, &last)) {
             return false;
         }
     }
@@ -163,9 +163,9 @@ int64_t TensorDesc::extentBytes() const {
     if (isDense()) return packedBytes(numel(), dtype);
     int64_t count = 1;
     for (size_t i = 0; i < shape.size(); ++i) {
-        int64_t reach;
-        if (strides[i] < 0 || __builtin_mul_overflow(shape[i] - 1, strides[i], &reach) ||
-            __builtin_add_overflow(count, reach, &count)) {
+        int64_t steps, reach;
+        if (strides[i] < 0 || __builtin_sub_overflow(shape[i], 1, &steps) ||
+            __builtin_mul_overflow(steps, strides[i], &reach) || __builtin_add_overflow(count, reach, &count)) {
             return kMax;
         }
     }

@@ -41,11 +41,11 @@ size_t extent(const Side &side, Shape shape) {
 
 // Asks the kernel to read the first and the last byte, which tells wild pointers and most of the wrong lengths.
 std::optional<std::string> hostFault(const void *address, size_t bytes) {
-    const char *first = static_cast<const char *>(address);
-    bool wraps = bytes > SIZE_MAX - reinterpret_cast<uintptr_t>(address);
-    for (const char *at : {first, first + (bytes - 1)}) {
+    uintptr_t first = reinterpret_cast<uintptr_t>(address);
+    bool wraps = bytes > SIZE_MAX - first;
+    for (uintptr_t at : {first, first + (bytes - 1)}) {
         char byte;
-        iovec into{&byte, 1}, from{const_cast<char *>(at), 1};
+        iovec into{&byte, 1}, from{reinterpret_cast<void *>(at), 1};
         if (!wraps && (process_vm_readv(getpid(), &into, 1, &from, 1, 0) == 1 || errno != EFAULT)) continue;
         char text[32];
         std::snprintf(text, sizeof text, "%p", address);
