@@ -30,7 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
     from cann_mla.validate.verify import Options
 
     case = _one_case(arguments)
-    given = _inputs(case, arguments.inputs) if arguments.inputs else None
+    given = inputs(case, arguments.inputs, "run") if arguments.inputs else None
     for line in case_file_slips(case):
         print(f"cann-mla run: warning: {line}", file=sys.stderr)
     record, outputs = run_alone(case, Options(via=resolve_via(arguments.via)), given)
@@ -42,8 +42,8 @@ def run(arguments: argparse.Namespace) -> int:
     return 1 if record["status"] else 0
 
 
-def _inputs(case: Case, file: str) -> dict[str, Any]:
-    """The arrays of ``--inputs``; those that the case does not name are said to be unused."""
+def inputs(case: Case, file: str, command: str) -> dict[str, Any]:
+    """The arrays of a file given on the command line; those that the case does not name are said to be unused."""
     from cann_mla.cli import CommandError
     from cann_mla.validate.arrays import read_npz
     from cann_mla.validate.data import DataError
@@ -55,7 +55,7 @@ def _inputs(case: Case, file: str) -> dict[str, Any]:
         raise CommandError(str(error)) from error
     unused = unused_arrays(case, given)
     if unused:
-        print(f"cann-mla run: warning: {file}: not used: {', '.join(unused)}", file=sys.stderr)
+        print(f"cann-mla {command}: warning: {file}: not used: {', '.join(unused)}", file=sys.stderr)
     return given
 
 

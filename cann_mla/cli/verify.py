@@ -35,6 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--explain", action="store_true", help="try the usual mistakes on cases whose numbers fail")
     parser.add_argument("--shrink", action="store_true", help="make each failing case as small as it still fails")
     parser.add_argument("--save", metavar="FOLDER", help="write failing cases as a case file and a script each")
+    parser.add_argument("--outputs", metavar="NPZ", help="judge these outputs of one case; nothing is run")
+    parser.add_argument("--inputs", metavar="NPZ", help="with --outputs: the operands they were computed from")
     parser.add_argument("--standards", action="store_true", help="list the standards and what each one masks")
 
 
@@ -53,6 +55,12 @@ def run(arguments: argparse.Namespace) -> int:
         labels = tuple(find_standard(name).label + _option(name) for name in arguments.standard or [DEFAULT])
     except ValueError as error:
         raise CommandError(str(error)) from error
+    if arguments.outputs:
+        from cann_mla.cli.judge import judge
+
+        return judge(arguments, Options("file", arguments.golden, labels))
+    if arguments.inputs:
+        raise CommandError("--inputs goes with --outputs; to run a case with other operands name them in inputs_npz")
     via = resolve_via(arguments.via)
     options = Options(via, arguments.golden, labels, arguments.status_only)
     report = Report(printer, show_all=arguments.all)
@@ -62,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
             report.add(record, case)
     report.print()
     if not report.total:
-        raise CommandError(_nothing_chosen(arguments))
+        raise CommandError(nothing_chosen(arguments))
     _follow_up(report.rows, options, arguments)
     return 1 if report.failed else 0
 
@@ -120,7 +128,7 @@ def selected(case: Case, arguments: argparse.Namespace) -> bool:
     )
 
 
-def _nothing_chosen(arguments: argparse.Namespace) -> str:
+def nothing_chosen(arguments: argparse.Namespace) -> str:
     """Why no case was run: what the filters left out, and the ids nearest to the one asked for."""
     from difflib import get_close_matches
 

@@ -90,7 +90,6 @@ def explanation(
         Operands in file form that replace the case's data.
     """
     from cann_mla.validate.arrays import make_operands
-    from cann_mla.validate.golden import NoGoldenError
     from cann_mla.validate.run import run_alone
     from cann_mla.validate.signatures import roles_of
 
@@ -100,22 +99,23 @@ def explanation(
             yield f"no numbers to explain: {record['message']}"
             return
     arrays = make_operands(case, is_output=roles_of(case.op).is_output, given=given)
-    try:
-        yield from _explained(case, options, arrays, outputs)
-    except NoGoldenError as error:
-        yield f"mistakes are played on the reference, which cannot compute this case: {error}"
+    yield from _explained(case, options, arrays, outputs)
 
 
 def _explained(
     case: Case, options: Options, arrays: Mapping[str, Array], outputs: Mapping[str, Array]
 ) -> Iterator[str]:
     from cann_mla.validate.explain import disagreeing, explain
-    from cann_mla.validate.golden import file_golden, reference_golden
+    from cann_mla.validate.golden import NoGoldenError, file_golden, reference_golden
     from cann_mla.validate.signatures import roles_of
     from cann_mla.validate.standard_rules import find_standard
 
     roles = roles_of(case.op)
-    golden = reference_golden(case, arrays, roles, options.golden)
+    try:
+        golden = reference_golden(case, arrays, roles, options.golden)
+    except (NoGoldenError, ValueError, TypeError) as error:
+        yield f"mistakes are played on the reference, which cannot compute this case: {error}"
+        return
     sides = {"result": dict(outputs)}
     if case.expected_npz is not None:
         expected = {name: g.array for name, g in file_golden(case, arrays, roles).items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +22,10 @@ VIAS = ("sim", "cann", "reference")
 
 @dataclass(frozen=True)
 class Options:
-    """How to verify: through which implementation, against which golden, by which standards."""
+    """How to verify: through which implementation, against which golden, by which standards.
+
+    `via` is ``"sim"``, ``"cann"`` or ``"reference"``; ``"file"`` where outputs are judged that are already there.
+    """
 
     via: str = "sim"
     golden: str = "device"
@@ -55,13 +58,66 @@ def verify_case(case: Case, options: Options, given: Mapping[str, Array] | None 
     Never raises for what a case or an operator does wrong: the verdict is ``pass``, ``fail``, ``error`` or
     ``skip``, and ``message`` says why.
     """
-    record = new_record(case, options)
-    started = time.perf_counter()
-    try:
+
+    def judge(record: Record) -> None:
         if options.status_only or not _wants_numbers(case):
             _verify_status(case, options, record)
         else:
             _verify_numbers(case, options, record, given)
+
+    return _judged(case, options, judge)
+
+
+def judge_outputs(
+    case: Case, options: Options, files: Mapping[str, Array], given: Mapping[str, Array] | None = None
+) -> Record:
+    """Judge outputs and in-place operands that are already there; nothing is run.
+
+    Parameters
+    ----------
+    files
+        Outputs and in-place operands as bit patterns, by array name. One that is not there fails.
+    given
+        Operands in file form that replace the case's data: those that the outputs were computed from.
+
+    Returns
+    -------
+    Record
+        A result line; ``status`` is None, since nothing was called.
+    """
+    from cann_mla.validate.arrays import make_operands
+    from cann_mla.validate.signatures import check_names, roles_of
+
+    def judge(record: Record) -> None:
+        if not _wants_numbers(case):
+            raise CannotRunError(f"the case expects status {case.status}: it has no numbers to judge")
+        roles = roles_of(case.op)
+        check_names(roles, case.tensors, case.attrs)
+        arrays = make_operands(case, is_output=roles.is_output, given=given)
+        _judge_numbers(case, options, record, arrays, Outcome(outputs=outputs_from_file(case, files)))
+
+    return _judged(case, options, judge)
+
+
+def outputs_from_file(case: Case, files: Mapping[str, Array]) -> dict[str, Array]:
+    """The outputs and in-place operands among `files`, in NumPy form."""
+    from cann_mla.validate.arrays import from_file
+    from cann_mla.validate.signatures import roles_of
+
+    roles, specs = roles_of(case.op), dict(case.specs())
+    return {
+        name: from_file(name, bits, specs[name])
+        for name, bits in files.items()
+        if name in specs and roles.is_written(name.split(".")[0])
+    }
+
+
+def _judged(case: Case, options: Options, judge: Callable[[Record], None]) -> Record:
+    """The line that `judge` fills in; whatever it raises becomes a verdict."""
+    record = new_record(case, options)
+    started = time.perf_counter()
+    try:
+        judge(record)
     except (CannotRunError, CaseError, DataError) as error:
         record.update(verdict="error", message=str(error))
     except NotHereError as error:
