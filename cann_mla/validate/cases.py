@@ -1,5 +1,83 @@
 """Case files: one case is one call of one operator, written as data.
 
+A ``*.json`` file holds one case, or ``{"cases": [case, ...]}``; a ``*.jsonl`` file holds a case a line. For a folder
+every such file below it is read. An object with neither ``op`` nor ``cases`` is skipped and named. Numbers may be the
+bare words ``NaN`` and ``Infinity``. A case, complete, that ``cann-mla verify`` passes on the simulator::
+
+    {
+      "id": "norm/two_rows",
+      "op": "aclnnRmsNorm",
+      "soc": "Ascend910B",
+      "tensors": {
+        "x":       {"shape": [2, 64], "dtype": "BF16", "data": {"dist": "normal", "std": 0.5}},
+        "gamma":   {"shape": [64], "dtype": "BF16", "data": {"dist": "ones"}},
+        "yOut":    {"shape": [2, 64], "dtype": "BF16"},
+        "rstdOut": {"shape": [2, 1], "dtype": "FP32"}
+      },
+      "attrs": {"epsilon": 1e-6},
+      "seed": 7,
+      "expect": {"status": 0}
+    }
+
+Keys of a case; ``id`` and ``op`` must be there:
+
+==================  ================================================================================================
+``id``              a name of its own for the case; every result carries it
+``op``              the C symbol of phase two (``aclnnMlaPrologV3WeightNz``), an ATB operation (``AtbRingMLA``), or a
+                    composed operator of this package (``mla_prolog_quant``)
+``soc``             the product: ``Ascend910B`` (A2), ``Ascend910_93`` (A3) or ``Ascend950``
+``tensors``         operands and outputs by C parameter name (``cann-mla ops NAME`` lists them). An object is an
+                    ``aclTensor``, a list of objects an ``aclTensorList``; ``null`` or no entry is a null pointer
+``attrs``           host arguments by C parameter name: number, string, boolean, ``null`` for a null pointer, a list
+                    of integers for an ``aclIntArray``. What is not there takes its documented default
+``seed``            integer, 0 if absent. Random operands depend on it, on their name and on their shape, on nothing
+                    else: they are the same on every machine
+``inputs_npz``      list of ``.npz`` files beside the case with operands; they win over ``data``. Arrays of other
+                    names are ignored
+``expected_npz``    a ``.npz`` file beside the case with outputs and in-place operands to compare with, in place of
+                    the reference
+``expect``          ``status``: 0 (the default: both phases return 0 and the numbers are within the standard), another
+                    number (that status), ``"reject"`` (phase one returns something other than 0) or ``"any"`` (it
+                    only must not crash). ``phase``: 1 or 2, the phase that the status is of
+``workspace``       bytes that CANN asked for in phase one
+remarks             ``real``, ``why``, ``at``, ``doubtful``, ``source``, ``note``: for readers, carried along
+==================  ================================================================================================
+
+Keys of a tensor; ``shape`` and ``dtype`` must be there:
+
+==================  ================================================================================================
+``shape``           shape of the view; ``[]`` has rank 0
+``dtype``           one of `DTYPES`
+``format``          ``ND`` (the default), ``FRACTAL_NZ`` or ``NCHW``
+``storage_shape``   shape of the storage. If absent: the 4-D blocks, rounded up, for a 2-D ``FRACTAL_NZ`` view, and the
+                    view's own shape for any other
+``strides``         of a view with gaps, in elements; ``offset`` likewise, the start of the view in its storage
+``memory``          ``device`` (the default) or ``host``, for operands that CANN reads on the host
+``alias``           name of the tensor whose storage this one shares; in a list, its entry of the same number
+``data``            what the operand holds (next table). If absent: normal values where the dtype is a float, zeros in
+                    integers, caches and outputs
+==================  ================================================================================================
+
+``data`` is an object with ``dist`` and what that needs:
+
+=====================  =============================================================================================
+``normal``             ``mean`` (0) and ``std`` (1), both optional
+``uniform``            from ``low`` to ``high``
+``integers``           of [``low``, ``high``)
+``permutation``        different integers of [0, ``high``), such as the slots of a cache; -1 once they are used up
+``zeros``, ``ones``    as they say
+``triu``               ``value`` strictly above the diagonal, 0 elsewhere: a causal mask
+``values``             the list ``values``, in order
+``raw``                the list ``values`` of bit patterns
+``numpy_randomstate``  ``numpy.random.RandomState(seed)``: ``seed``, ``method`` (``uniform`` or ``randint``), ``low``,
+                       ``high``, for ``randint`` also ``dtype``; ``uniform`` becomes float32, then the operand's
+                       dtype, rounded half to even
+=====================  =============================================================================================
+
+In ``.npz`` files an array has the C parameter's name, entry i of a list ``<name>.<i>``. Types that NumPy lacks are
+their bit patterns: BF16 as uint16, one-byte floats as uint8, four-bit types two a uint8 with the low nibble first
+(`cann_mla.dtypes.to_bits`). A 2-D ``FRACTAL_NZ`` operand is its row-major matrix; all else is in memory order.
+
 The reader is strict. A key, a dtype or a distribution that the format does not know is an error that names
 it, so that a misspelt case is never run as something else.
 """
@@ -13,48 +91,17 @@ from math import prod
 from pathlib import Path
 from typing import Any, Union
 
-DTYPES = frozenset(
-    [
-        "FP16",
-        "BF16",
-        "FP32",
-        "FP64",
-        "INT4",
-        "INT8",
-        "INT16",
-        "INT32",
-        "INT64",
-        "UINT8",
-        "UINT16",
-        "UINT32",
-        "UINT64",
-        "BOOL",
-        "FLOAT8_E4M3FN",
-        "FLOAT8_E5M2",
-        "FLOAT8_E8M0",
-        "HIFLOAT8",
-        "FLOAT4_E2M1",
-    ]
-)
+DTYPES = frozenset({
+    "FP16", "BF16", "FP32", "FP64", "INT4", "INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64",
+    "BOOL", "FLOAT8_E4M3FN", "FLOAT8_E5M2", "FLOAT8_E8M0", "HIFLOAT8", "FLOAT4_E2M1",
+})  # fmt: skip
 FORMATS = frozenset({"ND", "FRACTAL_NZ", "NCHW"})
 SOCS = frozenset({"Ascend910B", "Ascend910_93", "Ascend950"})
 MEMORY = frozenset({"device", "host"})
 REMARKS = ("real", "why", "at", "doubtful", "source", "note")
 
 _CASE_KEYS = frozenset(
-    (
-        "id",
-        "op",
-        "soc",
-        "tensors",
-        "attrs",
-        "seed",
-        "inputs_npz",
-        "expected_npz",
-        "expect",
-        "workspace",
-        *REMARKS,
-    )
+    ("id", "op", "soc", "tensors", "attrs", "seed", "inputs_npz", "expected_npz", "expect", "workspace", *REMARKS)
 )
 _TENSOR_KEYS = frozenset(("shape", "dtype", "format", "storage_shape", "strides", "offset", "memory", "alias", "data"))
 _EXPECT_KEYS = frozenset(("status", "phase"))
@@ -367,41 +414,3 @@ def _names(values: Any) -> str:
 
 def _kind(value: Any) -> str:
     return "nothing" if value is None else f"a {type(value).__name__}"
-
-
-def as_json(case: Case) -> dict[str, Any]:
-    """The case as the JSON object that `parse` reads; what is default is left out."""
-    record: dict[str, Any] = {"id": case.id, "op": case.op}
-    if case.soc is not None:
-        record["soc"] = case.soc
-    record["tensors"] = {name: _operand_json(operand) for name, operand in case.tensors.items() if operand is not None}
-    record["attrs"] = case.attrs
-    record["seed"] = case.seed
-    if case.inputs_npz:
-        record["inputs_npz"] = list(case.inputs_npz)
-    if case.expected_npz is not None:
-        record["expected_npz"] = case.expected_npz
-    record["expect"] = {"status": case.status} | ({"phase": case.phase} if case.phase else {})
-    if case.workspace is not None:
-        record["workspace"] = case.workspace
-    return record | case.remarks
-
-
-def _operand_json(operand: TensorSpec | list[TensorSpec]) -> Any:
-    if isinstance(operand, list):
-        return [_operand_json(entry) for entry in operand]
-    record: dict[str, Any] = {"shape": list(operand.shape), "dtype": operand.dtype}
-    if operand.format != "ND":
-        record["format"] = operand.format
-    for key in ("storage_shape", "strides"):
-        if getattr(operand, key) is not None:
-            record[key] = list(getattr(operand, key))
-    if operand.offset:
-        record["offset"] = operand.offset
-    if operand.memory != "device":
-        record["memory"] = operand.memory
-    if operand.alias is not None:
-        record["alias"] = operand.alias
-    if operand.data is not None:
-        record["data"] = dict(operand.data)
-    return record

@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from cann_mla.validate.cases import Case, as_json
+from cann_mla.validate.cases import Case, TensorSpec
 from cann_mla.validate.shrink import shrink
 from cann_mla.validate.verify import Array, Options, Record, verify_case
 
@@ -17,6 +18,7 @@ _SCRIPT = '''"""Replay of case {id}: ends 0 if it passes."""
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 from cann_mla.validate import Options, parse, verify_case
 
@@ -150,3 +152,41 @@ def _who_differs(result: bool, expected: bool) -> str:
     if expected:
         return "the result agrees with the reference; it is the expected file that differs"
     return "result and expected file each agree with the reference within the standard"
+
+
+def as_json(case: Case) -> dict[str, Any]:
+    """The case as the JSON object that `parse` reads; what is default is left out."""
+    record: dict[str, Any] = {"id": case.id, "op": case.op}
+    if case.soc is not None:
+        record["soc"] = case.soc
+    record["tensors"] = {name: _operand_json(operand) for name, operand in case.tensors.items() if operand is not None}
+    record["attrs"] = case.attrs
+    record["seed"] = case.seed
+    if case.inputs_npz:
+        record["inputs_npz"] = list(case.inputs_npz)
+    if case.expected_npz is not None:
+        record["expected_npz"] = case.expected_npz
+    record["expect"] = {"status": case.status} | ({"phase": case.phase} if case.phase else {})
+    if case.workspace is not None:
+        record["workspace"] = case.workspace
+    return record | case.remarks
+
+
+def _operand_json(operand: TensorSpec | list[TensorSpec]) -> Any:
+    if isinstance(operand, list):
+        return [_operand_json(entry) for entry in operand]
+    record: dict[str, Any] = {"shape": list(operand.shape), "dtype": operand.dtype}
+    if operand.format != "ND":
+        record["format"] = operand.format
+    for key in ("storage_shape", "strides"):
+        if getattr(operand, key) is not None:
+            record[key] = list(getattr(operand, key))
+    if operand.offset:
+        record["offset"] = operand.offset
+    if operand.memory != "device":
+        record["memory"] = operand.memory
+    if operand.alias is not None:
+        record["alias"] = operand.alias
+    if operand.data is not None:
+        record["data"] = dict(operand.data)
+    return record

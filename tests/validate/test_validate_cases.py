@@ -4,9 +4,33 @@ import json
 
 import pytest
 
+from cann_mla.validate import cases
 from cann_mla.validate.cases import Case, CaseError, Skipped, TensorSpec, load, parse
+from cann_mla.validate.verify import Options, verify_case
 
 MINIMAL = {"id": "a", "op": "aclnnX", "tensors": {"x": {"shape": [2, 3], "dtype": "BF16"}}}
+
+
+def documented(key):
+    """Whether the docstring describes a key, and does not only use it in its example."""
+    return f"``{key}``" in cases.__doc__
+
+
+def test_the_docstring_describes_every_key():
+    for known in (cases._CASE_KEYS, cases._TENSOR_KEYS, cases._EXPECT_KEYS, cases._DISTS):
+        assert [key for key in known if not documented(key)] == []
+    for dist, (needed, optional) in cases._DISTS.items():
+        for parameter in needed | (optional - {"cast"}):
+            assert documented(parameter), f"{parameter} of {dist}"
+
+
+def test_the_example_of_the_docstring_passes():
+    text = cases.__doc__
+    start = text.index("    {\n")
+    case = parse(json.loads(text[start : text.index("\n    }\n", start) + 6]))
+    record = verify_case(case, Options(via="sim"))
+    assert record["verdict"] == "pass", record["message"]
+    assert set(record["outputs"]) == {"yOut", "rstdOut"}
 
 
 def with_tensor(**keys):

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from cann_mla.validate.cases import as_json, load, parse
-from cann_mla.validate.replay import save
+from cann_mla.validate.cases import load, parse
+from cann_mla.validate.replay import as_json, save
 from cann_mla.validate.shrink import candidates, shrink, weight
 from cann_mla.validate.verify import Options
 
