@@ -52,7 +52,7 @@ def missing_bytes(path: Path | str) -> int:
     except (OSError, struct.error):
         return 0
     if len(table) < entry * count:
-        return start + entry * count - size
+        return int(start + entry * count - size)
     segments: list[tuple[int, ...]] = [_SEGMENT.unpack_from(table, i * entry) for i in range(count)]
     return max([0, *(offset + length - size for _, _, offset, _, _, length, _, _ in segments)])
 

@@ -141,7 +141,7 @@ def test_unknown_format_and_dtype_are_refused(device: cann_mla.Device) -> None:
     with pytest.raises(ValueError, match="format 'NZ' is unknown"):
         Tensor.empty((3,), "FP32", format="NZ")
     with pytest.raises(ValueError, match="unknown dtype"):
-        Tensor.empty((3,), "FLOAT")
+        Tensor.empty((3,), "FLOAT12")
 
 
 def test_use_after_close(device: cann_mla.Device) -> None:
