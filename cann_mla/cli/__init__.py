@@ -44,12 +44,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parsed = build_parser(command).parse_args(arguments)
     try:
         return int(importlib.import_module(f"cann_mla.cli.{parsed.command}").run(parsed))
-    except (FileNotFoundError, CommandError) as error:
-        print(f"cann-mla {parsed.command}: {error}", file=sys.stderr)
-        return CANNOT
     except BrokenPipeError:  # the reader of our output went away, as head does
         sys.stderr.close()
         return REFUSED
+    except (OSError, CommandError) as error:  # a path that cannot be read or written, a command that makes no sense
+        print(f"cann-mla {parsed.command}: {error}", file=sys.stderr)
+        return CANNOT
 
 
 def console() -> Any:

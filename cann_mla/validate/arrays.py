@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from math import prod
 from pathlib import Path
 from typing import Any
+from zipfile import is_zipfile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,10 +33,10 @@ def read_npz(path: str | Path) -> dict[str, Array]:
     Raises
     ------
     DataError
-        An array that NumPy wrote but cannot read.
+        The file is no `.npz`, or holds an array that NumPy wrote but cannot read.
     """
     found: dict[str, Array] = {}
-    with np.load(path, allow_pickle=False) as archive:
+    with _open_npz(path) as archive:
         for name in archive.files:
             try:
                 found[name] = archive[name]
@@ -47,16 +48,30 @@ def read_npz(path: str | Path) -> dict[str, Array]:
     return found
 
 
+def _open_npz(path: str | Path) -> Any:
+    with Path(path).open("rb") as file:
+        if not is_zipfile(file):
+            raise DataError(f"{path} is no .npz file, which numpy.savez(path, name=array) writes")
+    return np.load(path, allow_pickle=False)
+
+
 def npz_names(path: str | Path) -> list[str]:
-    """Names of a file's arrays; none of them is read."""
-    with np.load(path, allow_pickle=False) as archive:
+    """Names of a file's arrays; none of them is read.
+
+    Raises
+    ------
+    DataError
+        The file is no `.npz`.
+    """
+    with _open_npz(path) as archive:
         return list(archive.files)
 
 
 def write_npz(path: str | Path, arrays: Mapping[str, Array]) -> None:
     """Write operands in NumPy form as the bit patterns of the npz convention."""
     bits: dict[str, Any] = {name: to_bits(array) for name, array in arrays.items()}
-    np.savez(path, **bits)
+    with Path(path).open("wb") as file:  # given a name, NumPy would append .npz to it
+        np.savez(file, **bits)
 
 
 def case_files(case: Case) -> dict[str, Array]:

@@ -246,6 +246,35 @@ def test_outputs_are_those_of_one_case(tmp_path, capsys, case, options, word):
     assert word in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("name", "option", "kind"),
+    [
+        *[("run", "--inputs", kind) for kind in ("text", "folder", "absent")],
+        *[("run", "--outputs", kind) for kind in ("folder", "absent")],
+        *[("verify", "--outputs", kind) for kind in ("text", "folder", "absent")],
+        *[("verify", "--json", kind) for kind in ("folder", "absent")],
+    ],
+)
+def test_a_file_that_cannot_be_used(tmp_path, capsys, name, option, kind):
+    """Whatever it is, the command ends 2 with a line that names it."""
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "text").write_text("text")
+    bad = tmp_path / "absent" / "x" if kind == "absent" else tmp_path / kind
+    case = tmp_path / "case.json"
+    case.write_text(json.dumps(prolog()))
+    assert main([name, str(case), option, str(bad)]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"cann-mla {name}: ")
+    assert str(bad) in error
+
+
+def test_a_file_of_the_case_that_is_no_archive(tmp_path):
+    (tmp_path / "in.npz").write_text("text")
+    status, (line,) = verify(tmp_path, [prolog(inputs_npz=["in.npz"])], "--via", "sim")
+    assert (status, line["verdict"]) == (1, "error")
+    assert "in.npz is no .npz file" in line["message"]
+
+
 def test_explain_says_what_made_the_expected_file(tmp_path, capsys):
     """Whoever made the file took 64 rotated columns first in each head of 192."""
     heads = operand("weightUqQr").reshape(HCQ, N, 192)
