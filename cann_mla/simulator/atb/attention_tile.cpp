@@ -13,7 +13,7 @@ namespace {
 
 size_t size(int64_t n) { return static_cast<size_t>(n); }
 
-void grow(std::vector<float> &buffer, int64_t count) {
+void grow(std::vector<float>& buffer, int64_t count) {
     if (buffer.size() < size(count)) buffer.resize(size(count));
 }
 
@@ -52,7 +52,7 @@ void AttentionTile::exponentiate(int64_t r, int64_t n) {
     max = newMax;
 }
 
-void AttentionTile::absorb(int64_t n, const float *valueRows, int64_t ld) {
+void AttentionTile::absorb(int64_t n, const float* valueRows, int64_t ld) {
     for (int64_t r = 0; r < rows; ++r) {
         exponentiate(r, n);
         if (bf16) {
@@ -66,7 +66,7 @@ void AttentionTile::absorb(int64_t n, const float *valueRows, int64_t ld) {
     empty_ = false;
 }
 
-void AttentionTile::absorbInt8(int64_t n, const float *valueRows, int64_t ld, const std::vector<float> &scale) {
+void AttentionTile::absorbInt8(int64_t n, const float* valueRows, int64_t ld, const std::vector<float>& scale) {
     std::vector<float> step(size(rows)), products(size(rows * valueWidth));
     if (empty_) std::fill(output.begin(), output.begin() + rows * valueWidth, 0.0F);
     for (int64_t r = 0; r < rows; ++r) {
@@ -82,12 +82,13 @@ void AttentionTile::absorbInt8(int64_t n, const float *valueRows, int64_t ld, co
                    products.data(), size(valueWidth));
     for (int64_t r = 0; r < rows; ++r) {
         float factor = scale[size(r)] * step[size(r)];
-        for (int64_t d = 0; d < valueWidth; ++d) output[size(r * valueWidth + d)] += products[size(r * valueWidth + d)] * factor;
+        for (int64_t d = 0; d < valueWidth; ++d)
+            output[size(r * valueWidth + d)] += products[size(r * valueWidth + d)] * factor;
     }
     empty_ = false;
 }
 
-float *AttentionTile::finishRow(int64_t r) {
+float* AttentionTile::finishRow(int64_t r) {
     float *row = output.data() + r * valueWidth, sum = rowSum[size(r)];
     for (int64_t d = 0; d < valueWidth; ++d) row[d] = sum == 0.0F ? 0.0F : row[d] / sum;
     return row;

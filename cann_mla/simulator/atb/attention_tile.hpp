@@ -19,15 +19,15 @@ struct AttentionTile {
     // scores[rows, n] = query[:, first:first+part] . keys[n, first:first+part], or added to what is there.
     void multiplyKeys(int64_t n, int64_t first, int64_t part, bool add);
     // Takes the scores of n keys, scaled and masked, and their values (distance of rows `ld`).
-    void absorb(int64_t n, const float *valueRows, int64_t ld);
+    void absorb(int64_t n, const float* valueRows, int64_t ld);
     // The same with probabilities of INT8: values are whole numbers, `scale` turns row r's products into FLOAT.
-    void absorbInt8(int64_t n, const float *valueRows, int64_t ld, const std::vector<float> &scale);
+    void absorbInt8(int64_t n, const float* valueRows, int64_t ld, const std::vector<float>& scale);
     // Divides row r by its sum. A row that has seen nothing becomes 0.
-    float *finishRow(int64_t r);
+    float* finishRow(int64_t r);
     float lse(int64_t r) const;
 
-    float *scoreRow(int64_t r, int64_t n) { return scores.data() + r * n; }
-    float *queryRow(int64_t r) { return query.data() + r * width; }
+    float* scoreRow(int64_t r, int64_t n) { return scores.data() + r * n; }
+    float* queryRow(int64_t r) { return query.data() + r * width; }
 
    private:
     // Exponentials of row r, the new maximum and sum; earlier output is rescaled.

@@ -10,29 +10,29 @@
 namespace sim::atb {
 
 // Number of tensors, ranks, sizes, and one column of the table for all of them; in ATB's order.
-std::optional<Rejection> checkTensors(const Definition &definition, const Tensors &tensors);
+std::optional<Rejection> checkTensors(const Definition& definition, const Tensors& tensors);
 
-std::string shapeText(const std::vector<int64_t> &shape);
+std::string shapeText(const std::vector<int64_t>& shape);
 
 // "name has shape [..]; " and then what it must have.
-Rejection badShape(int32_t status, const Tensor &tensor, const std::string &wanted);
+Rejection badShape(int32_t status, const Tensor& tensor, const std::string& wanted);
 
 // The rank is one of those allowed, else 16.
-std::optional<Rejection> checkRank(const Tensor &tensor, std::initializer_list<int64_t> allowed);
+std::optional<Rejection> checkRank(const Tensor& tensor, std::initializer_list<int64_t> allowed);
 
 // One dimension has one of the sizes allowed, else 8.
-std::optional<Rejection> checkDim(const Tensor &tensor, size_t index, std::initializer_list<int64_t> allowed,
-                                  const std::string &meaning);
+std::optional<Rejection> checkDim(const Tensor& tensor, size_t index, std::initializer_list<int64_t> allowed,
+                                  const std::string& meaning);
 
 // The whole shape, else 8.
-std::optional<Rejection> checkShape(const Tensor &tensor, const std::vector<int64_t> &wanted,
-                                    const std::string &meaning);
+std::optional<Rejection> checkShape(const Tensor& tensor, const std::vector<int64_t>& wanted,
+                                    const std::string& meaning);
 
 // The values of a tensor of INT32 on the host; refused (1) when it has no address, or one of a device.
 struct HostLengths {
     std::vector<int32_t> values;
     std::optional<Rejection> refusal;
 };
-HostLengths readLengths(const Tensor &tensor);
+HostLengths readLengths(const Tensor& tensor);
 
 }  // namespace sim::atb

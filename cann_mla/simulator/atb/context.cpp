@@ -28,7 +28,7 @@ bool Context::GetAsyncTilingCopyStatus() const {
     return asyncTilingCopy_;
 }
 
-::atb::Status Context::SetExecuteStreams(const std::vector<aclrtStream> &streams) {
+::atb::Status Context::SetExecuteStreams(const std::vector<aclrtStream>& streams) {
     if (streams.empty()) {
         return fail("atb::Context::SetExecuteStreams", ATB_ERROR_INVALID_PARAM, "streams is empty; give at least one");
     }
@@ -63,8 +63,8 @@ aclrtStream Context::stream(uint32_t number) const {
     return number < streams_.size() ? streams_[number] : nullptr;
 }
 
-Context *findContext(::atb::Context *context) {
-    return isAlive(Kind::AtbContext, context) ? static_cast<Context *>(context) : nullptr;
+Context* findContext(::atb::Context* context) {
+    return isAlive(Kind::AtbContext, context) ? static_cast<Context*>(context) : nullptr;
 }
 
 }  // namespace sim::atb
@@ -72,8 +72,8 @@ Context *findContext(::atb::Context *context) {
 namespace atb {
 
 // ATB allocates its tiling buffers here, which takes a device.
-Status CreateContext(Context **context) {
-    const char *api = "atb::CreateContext";
+Status CreateContext(Context** context) {
+    const char* api = "atb::CreateContext";
     if (context == nullptr) return sim::fail(api, ATB_ERROR_INVALID_PARAM, "context is null; give the address of one");
     if (!sim::currentContext()) {
         return sim::fail(api, ATB_ERROR_OUT_OF_DEVICE_MEMORY,
@@ -84,16 +84,16 @@ Status CreateContext(Context **context) {
 }
 
 // The functions would provide tiling buffers, which the simulator has no use for.
-Status CreateContext(
-    Context **context, const std::function<void *(size_t)> &alloc, const std::function<void(void *)> &dealloc) {
+Status CreateContext(Context** context, const std::function<void*(size_t)>& alloc,
+                     const std::function<void(void*)>& dealloc) {
     if (static_cast<bool>(alloc) != static_cast<bool>(dealloc)) {
         return sim::fail("atb::CreateContext", ATB_ERROR_INVALID_PARAM, "give both alloc and dealloc, or neither");
     }
     return CreateContext(context);
 }
 
-Status CreateContext(Context **context, uint32_t hostTilingBlockNum, uint32_t deviceTilingBlockNum) {
-    const char *api = "atb::CreateContext";
+Status CreateContext(Context** context, uint32_t hostTilingBlockNum, uint32_t deviceTilingBlockNum) {
+    const char* api = "atb::CreateContext";
     if (hostTilingBlockNum < 128 || hostTilingBlockNum > 1024) {
         return sim::fail(api, ATB_ERROR_INVALID_PARAM,
                          "hostTilingBlockNum is " + std::to_string(hostTilingBlockNum) + "; allowed are 128..1024");
@@ -106,7 +106,7 @@ Status CreateContext(Context **context, uint32_t hostTilingBlockNum, uint32_t de
 }
 
 // ATB answers 0 to null; to what is no context it would crash.
-Status DestroyContext(Context *context) {
+Status DestroyContext(Context* context) {
     if (context == nullptr) return ATB_NO_ERROR;
     if (!sim::atb::findContext(context)) {
         return sim::fail("atb::DestroyContext", ATB_ERROR_INVALID_CONTEXT_ADDR,

@@ -15,7 +15,7 @@ class Context final : public ::atb::Context {
     aclrtStream GetExecuteStream() const override;
     ::atb::Status SetAsyncTilingCopyStatus(bool enable) override;
     bool GetAsyncTilingCopyStatus() const override;
-    ::atb::Status SetExecuteStreams(const std::vector<aclrtStream> &streams) override;
+    ::atb::Status SetExecuteStreams(const std::vector<aclrtStream>& streams) override;
     std::vector<aclrtStream> GetExecuteStreams() override;
     ::atb::Status SetExecuteType(::atb::ExecuteType type) override;
     ::atb::ExecuteType GetExecuteType() override;
@@ -29,10 +29,10 @@ class Context final : public ::atb::Context {
     mutable std::mutex mutex_;
     std::vector<aclrtStream> streams_{nullptr};
     bool asyncTilingCopy_ = false;
-    const Registered registered_{Kind::AtbContext, static_cast<::atb::Context *>(this), "atb::CreateContext"};
+    const Registered registered_{Kind::AtbContext, static_cast<::atb::Context*>(this), "atb::CreateContext"};
 };
 
 // The living context at an address; nullptr for null and for what is none.
-Context *findContext(::atb::Context *context);
+Context* findContext(::atb::Context* context);
 
 }  // namespace sim::atb

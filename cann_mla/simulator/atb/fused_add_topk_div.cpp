@@ -32,7 +32,7 @@ struct Router {
 };
 
 // Indices by descending value; of equal values the lower index comes first.
-std::vector<int32_t> ranking(const std::vector<float> &values) {
+std::vector<int32_t> ranking(const std::vector<float>& values) {
     std::vector<int32_t> order(values.size());
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
@@ -42,7 +42,7 @@ std::vector<int32_t> ranking(const std::vector<float> &values) {
 }
 
 // The chosen scores of groups that are not among the best become 0, which a negative score of a kept group loses to.
-void dropGroups(const RouterParams &p, std::vector<float> &scores) {
+void dropGroups(const RouterParams& p, std::vector<float>& scores) {
     size_t size = scores.size() / p.groupNum;
     std::vector<float> best(p.groupNum);
     for (size_t g = 0; g < p.groupNum; ++g) {
@@ -59,7 +59,7 @@ void dropGroups(const RouterParams &p, std::vector<float> &scores) {
 }
 
 // A physical copy of an expert: the tokens take the copies in turn.
-int32_t mapped(const Router &router, int64_t token, int32_t expert, const int32_t *copies, const int32_t *table) {
+int32_t mapped(const Router& router, int64_t token, int32_t expert, const int32_t* copies, const int32_t* table) {
     int64_t column = copies[expert] == 0 ? 0 : token % static_cast<uint32_t>(copies[expert]);
     if (column >= router.tableColumns) {
         throw KernelFault(ACL_ERROR_RT_AICORE_EXCEPTION, "mappingNum of expert " + std::to_string(expert) +
@@ -68,11 +68,11 @@ int32_t mapped(const Router &router, int64_t token, int32_t expert, const int32_
     return table[expert * router.tableColumns + column];
 }
 
-void route(const Router &router, const Launch &launch, int64_t token) {
-    const RouterParams &p = router.params;
+void route(const Router& router, const Launch& launch, int64_t token) {
+    const RouterParams& p = router.params;
     auto experts = static_cast<size_t>(router.experts), k = static_cast<size_t>(p.k);
     std::vector<float> activated(experts), bias(experts), scores(experts);
-    const auto *x = launch.in<uint8_t>("x");
+    const auto* x = launch.in<uint8_t>("x");
     size_t rowBytes = experts * numeric::storageBytes(router.storage);
     numeric::decode(router.storage, x + static_cast<size_t>(token) * rowBytes, activated.data(), experts);
     numeric::decode(router.storage, launch.in("addNum"), bias.data(), experts);
@@ -83,7 +83,7 @@ void route(const Router &router, const Launch &launch, int64_t token) {
     dropGroups(p, scores);
     std::vector<int32_t> order = ranking(scores);
     float *y = launch.out<float>("y") + token * p.k, sum = 0.0F;
-    int32_t *indices = launch.out<int32_t>("indices") + token * p.k;
+    int32_t* indices = launch.out<int32_t>("indices") + token * p.k;
     for (size_t i = 0; i < k; ++i) sum += activated[static_cast<size_t>(order[i])];
     for (size_t i = 0; i < k; ++i) {
         float chosen = activated[static_cast<size_t>(order[i])];
@@ -96,11 +96,11 @@ void route(const Router &router, const Launch &launch, int64_t token) {
 
 class FusedAddTopkDiv final : public Operation {
    public:
-    explicit FusedAddTopkDiv(const RouterParams &params)
+    explicit FusedAddTopkDiv(const RouterParams& params)
         : Operation("AtbFusedAddTopkDiv", "FusedAddTopkDivOperation"), params_(params) {}
 
-    static std::optional<Rejection> check(const RouterParams &p) {
-        auto bad = [](const std::string &text) { return Rejection{ATB_ERROR_INVALID_PARAM, text}; };
+    static std::optional<Rejection> check(const RouterParams& p) {
+        auto bad = [](const std::string& text) { return Rejection{ATB_ERROR_INVALID_PARAM, text}; };
         if (p.groupNum == 0 || p.groupTopk == 0 || p.n == 0 || p.k == 0) {
             return bad("groupNum, groupTopk, n and k must be positive");
         }
@@ -119,8 +119,8 @@ class FusedAddTopkDiv final : public Operation {
         return definition;
     }
 
-    std::optional<Rejection> checkShapes(const Tensors &t) const override {
-        const Tensor &x = t["x"];
+    std::optional<Rejection> checkShapes(const Tensors& t) const override {
+        const Tensor& x = t["x"];
         if (auto refusal = checkRank(x, {2})) return refusal;
         if (auto refusal = checkGroups(x)) return refusal;
         if (auto refusal = checkRank(t["addNum"], {1})) return refusal;
@@ -128,20 +128,20 @@ class FusedAddTopkDiv final : public Operation {
         if (params_.enableExpertMapping) {
             if (auto refusal = checkMapping(t)) return refusal;
         }
-        for (const char *name : {"y", "indices"}) {
+        for (const char* name : {"y", "indices"}) {
             if (auto refusal = checkRank(t[name], {2})) return refusal;
             if (auto refusal = checkShape(t[name], {x.dim(0), params_.k}, "tokens and k")) return refusal;
         }
         return std::nullopt;
     }
 
-    Plan plan(const Tensors &t) const override {
+    Plan plan(const Tensors& t) const override {
         constexpr uint64_t systemWorkspace = 16 * 1024 * 1024, workspacePerCore = 1024;
         constexpr int64_t vectorCores = 48;
         if (product() == Product::A950) {
             return {Rejection{ATB_ERROR_INVALID_PARAM, "FusedAddTopkDiv has a kernel for Atlas A2 and A3 only"}};
         }
-        const Tensor &x = t["x"];
+        const Tensor& x = t["x"];
         if (x.dim(1) >= 32 && params_.groupNum != 8) {
             return {std::nullopt, Rejection{ATB_ERROR_INVALID_PARAM, "with 32 experts or more, groupNum must be 8"}};
         }
@@ -152,7 +152,7 @@ class FusedAddTopkDiv final : public Operation {
         int64_t columns = params_.enableExpertMapping ? t["mappingTable"].dim(1) : 0;
         Router router{params_, storage, x.dim(0), x.dim(1), columns};
         uint64_t cores = static_cast<uint64_t>(std::min(router.tokens, vectorCores));
-        return {std::nullopt, std::nullopt, systemWorkspace + cores * workspacePerCore, [router](const Launch &launch) {
+        return {std::nullopt, std::nullopt, systemWorkspace + cores * workspacePerCore, [router](const Launch& launch) {
                     numeric::parallelFor(static_cast<size_t>(router.tokens),
                                          [&](size_t token) { route(router, launch, static_cast<int64_t>(token)); });
                 }};
@@ -160,9 +160,9 @@ class FusedAddTopkDiv final : public Operation {
 
    private:
     // Products of parameters wrap as ATB's 32 bits do.
-    std::optional<Rejection> checkGroups(const Tensor &x) const {
+    std::optional<Rejection> checkGroups(const Tensor& x) const {
         int64_t experts = x.dim(1);
-        auto wants = [&](const std::string &text) { return badShape(ATB_ERROR_INVALID_TENSOR_DIM, x, text); };
+        auto wants = [&](const std::string& text) { return badShape(ATB_ERROR_INVALID_TENSOR_DIM, x, text); };
         if (experts % params_.groupNum != 0) return wants("experts that groupNum divides");
         if (experts < params_.k) return wants("at least k experts");
         if (experts < params_.groupNum * params_.n) return wants("at least groupNum x n experts");
@@ -171,7 +171,7 @@ class FusedAddTopkDiv final : public Operation {
         return std::nullopt;
     }
 
-    std::optional<Rejection> checkMapping(const Tensors &t) const {
+    std::optional<Rejection> checkMapping(const Tensors& t) const {
         int64_t experts = t["x"].dim(1);
         if (auto refusal = checkRank(t["mappingNum"], {1})) return refusal;
         if (auto refusal = checkDim(t["mappingNum"], 0, {experts}, "experts")) return refusal;
@@ -190,11 +190,11 @@ class FusedAddTopkDiv final : public Operation {
 
 extern "C" {
 
-atb_Status AtbFusedAddTopkDivGetWorkspaceSize(
-    const aclTensor *x, const aclTensor *addNum, const aclTensor *mappingNum, const aclTensor *mappingTable,
-    uint32_t groupNum, uint32_t groupTopk, uint32_t n, uint32_t k, int activationType, bool isNorm, float scale,
-    bool enableExpertMapping, aclTensor *y, aclTensor *indices, uint64_t *workspaceSize, atb_Operation **op,
-    atb_Context *context) {
+atb_Status AtbFusedAddTopkDivGetWorkspaceSize(const aclTensor* x, const aclTensor* addNum, const aclTensor* mappingNum,
+                                              const aclTensor* mappingTable, uint32_t groupNum, uint32_t groupTopk,
+                                              uint32_t n, uint32_t k, int activationType, bool isNorm, float scale,
+                                              bool enableExpertMapping, aclTensor* y, aclTensor* indices,
+                                              uint64_t* workspaceSize, atb_Operation** op, atb_Context* context) {
     sim::atb::PhaseOne call("AtbFusedAddTopkDiv", workspaceSize, op, context);
     sim::atb::RouterParams params{groupNum, groupTopk, n, k, activationType, isNorm, scale, enableExpertMapping};
     if (int32_t status = call.create<sim::atb::FusedAddTopkDiv>(params)) return status;
@@ -209,7 +209,7 @@ atb_Status AtbFusedAddTopkDivGetWorkspaceSize(
     return call.setup();
 }
 
-atb_Status AtbFusedAddTopkDiv(void *workspace, uint64_t workspaceSize, atb_Operation *op, atb_Context *context) {
+atb_Status AtbFusedAddTopkDiv(void* workspace, uint64_t workspaceSize, atb_Operation* op, atb_Context* context) {
     return sim::atb::phaseTwo("AtbFusedAddTopkDiv", workspace, workspaceSize, op, context);
 }
 

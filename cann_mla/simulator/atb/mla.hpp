@@ -45,36 +45,37 @@ struct MlaPrefillWork {
     MlaParams params;
     bool bf16;
     int64_t tokens;
-    bool padded;          // keys are [B, S, heads x size] instead of packed
-    int64_t keyTokens;    // S, or those of all sequences
+    bool padded;        // keys are [B, S, heads x size] instead of packed
+    int64_t keyTokens;  // S, or those of all sequences
     std::vector<int32_t> lengths;
 };
 
 class Mla final : public Operation {
    public:
-    explicit Mla(const MlaParams &params)
-        : Operation(params.isPrefill() ? "AtbMLAPreFill" : "AtbMLA", "MultiLatentAttentionOperation"), params_(params) {}
-    static std::optional<Rejection> check(const MlaParams &params);
+    explicit Mla(const MlaParams& params)
+        : Operation(params.isPrefill() ? "AtbMLAPreFill" : "AtbMLA", "MultiLatentAttentionOperation"),
+          params_(params) {}
+    static std::optional<Rejection> check(const MlaParams& params);
 
    protected:
     Definition definition() const override;
-    std::optional<Rejection> checkShapes(const Tensors &tensors) const override;
-    Plan plan(const Tensors &tensors) const override;
+    std::optional<Rejection> checkShapes(const Tensors& tensors) const override;
+    Plan plan(const Tensors& tensors) const override;
 
    private:
     Definition prefillDefinition() const;
-    std::optional<Rejection> checkDecode(const Tensors &t) const;
-    std::optional<Rejection> checkCaches(const Tensors &t) const;
-    std::optional<Rejection> checkOptional(const Tensors &t) const;
-    std::optional<Rejection> checkPrefill(const Tensors &t) const;
-    std::optional<Rejection> checkPrefillKeys(const Tensors &t) const;
-    Plan planDecode(const Tensors &t) const;
-    Plan planPrefill(const Tensors &t) const;
+    std::optional<Rejection> checkDecode(const Tensors& t) const;
+    std::optional<Rejection> checkCaches(const Tensors& t) const;
+    std::optional<Rejection> checkOptional(const Tensors& t) const;
+    std::optional<Rejection> checkPrefill(const Tensors& t) const;
+    std::optional<Rejection> checkPrefillKeys(const Tensors& t) const;
+    Plan planDecode(const Tensors& t) const;
+    Plan planPrefill(const Tensors& t) const;
 
     const MlaParams params_;
 };
 
-void mlaKernel(const MlaWork &work, const Launch &launch);
-void mlaPrefillKernel(const MlaPrefillWork &work, const Launch &launch);
+void mlaKernel(const MlaWork& work, const Launch& launch);
+void mlaPrefillKernel(const MlaPrefillWork& work, const Launch& launch);
 
 }  // namespace sim::atb

@@ -3,12 +3,12 @@
 
 extern "C" {
 
-atb_Status AtbMLAGetWorkspaceSize(
-    const aclTensor *qNope, const aclTensor *qRope, const aclTensor *ctKV, const aclTensor *kRope,
-    const aclTensor *blockTables, const aclTensor *contextLens, const aclTensor *mask, const aclTensor *qSeqLen,
-    const aclTensor *qkDescale, const aclTensor *pvDescale, int32_t headNum, float qkScale, int32_t kvHeadNum,
-    int maskType, int calcType, uint8_t cacheMode, aclTensor *attenOut, aclTensor *lse, uint64_t *workspaceSize,
-    atb_Operation **op, atb_Context *context) {
+atb_Status AtbMLAGetWorkspaceSize(const aclTensor* qNope, const aclTensor* qRope, const aclTensor* ctKV,
+                                  const aclTensor* kRope, const aclTensor* blockTables, const aclTensor* contextLens,
+                                  const aclTensor* mask, const aclTensor* qSeqLen, const aclTensor* qkDescale,
+                                  const aclTensor* pvDescale, int32_t headNum, float qkScale, int32_t kvHeadNum,
+                                  int maskType, int calcType, uint8_t cacheMode, aclTensor* attenOut, aclTensor* lse,
+                                  uint64_t* workspaceSize, atb_Operation** op, atb_Context* context) {
     sim::atb::PhaseOne call("AtbMLA", workspaceSize, op, context);
     sim::atb::MlaParams params{headNum, qkScale, kvHeadNum, maskType, calcType, cacheMode};
     if (int32_t status = call.create<sim::atb::Mla>(params)) return status;
@@ -30,15 +30,16 @@ atb_Status AtbMLAGetWorkspaceSize(
     return call.setup();
 }
 
-atb_Status AtbMLA(void *workspace, uint64_t workspaceSize, atb_Operation *op, atb_Context *context) {
+atb_Status AtbMLA(void* workspace, uint64_t workspaceSize, atb_Operation* op, atb_Context* context) {
     return sim::atb::phaseTwo("AtbMLA", workspace, workspaceSize, op, context);
 }
 
-atb_Status AtbMLAPreFillGetWorkspaceSize(
-    const aclTensor *q, const aclTensor *qRope, const aclTensor *k, const aclTensor *kRope, const aclTensor *v,
-    const aclTensor *qSeqLen, const aclTensor *kvSeqLen, const aclTensor *mask, int32_t headNum, float qkScale,
-    int32_t kvHeadNum, int maskType, uint8_t cacheMode, aclTensor *attenOut, uint64_t *workspaceSize,
-    atb_Operation **op, atb_Context *context) {
+atb_Status AtbMLAPreFillGetWorkspaceSize(const aclTensor* q, const aclTensor* qRope, const aclTensor* k,
+                                         const aclTensor* kRope, const aclTensor* v, const aclTensor* qSeqLen,
+                                         const aclTensor* kvSeqLen, const aclTensor* mask, int32_t headNum,
+                                         float qkScale, int32_t kvHeadNum, int maskType, uint8_t cacheMode,
+                                         aclTensor* attenOut, uint64_t* workspaceSize, atb_Operation** op,
+                                         atb_Context* context) {
     sim::atb::PhaseOne call("AtbMLAPreFill", workspaceSize, op, context);
     constexpr int prefill = static_cast<int>(sim::atb::MlaCalc::Prefill);
     sim::atb::MlaParams params{headNum, qkScale, kvHeadNum, maskType, prefill, cacheMode};
@@ -56,7 +57,7 @@ atb_Status AtbMLAPreFillGetWorkspaceSize(
     return call.setup();
 }
 
-atb_Status AtbMLAPreFill(void *workspace, uint64_t workspaceSize, atb_Operation *op, atb_Context *context) {
+atb_Status AtbMLAPreFill(void* workspace, uint64_t workspaceSize, atb_Operation* op, atb_Context* context) {
     return sim::atb::phaseTwo("AtbMLAPreFill", workspace, workspaceSize, op, context);
 }
 

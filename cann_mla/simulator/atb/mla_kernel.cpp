@@ -25,15 +25,17 @@ struct Unit {
 
 class Decode {
    public:
-    Decode(const MlaWork &work, const Launch &launch)
-        : w_(work), launch_(launch), half_(work.bf16 ? numeric::Storage::Bf16 : numeric::Storage::Fp16),
+    Decode(const MlaWork& work, const Launch& launch)
+        : w_(work),
+          launch_(launch),
+          half_(work.bf16 ? numeric::Storage::Bf16 : numeric::Storage::Fp16),
           nope_(work.params.isInt8() ? numeric::Storage::Int8 : half_) {
         int32_t longest = *std::max_element(work.q.begin(), work.q.end());
         // The kernels for 128 heads, and for int8 with several queries, hide later tokens by themselves.
         implicit_ = work.params.headNum == 128 || (work.params.isInt8() && longest > 1);
     }
 
-    void run(const Unit &unit) const {
+    void run(const Unit& unit) const {
         static thread_local AttentionTile tile;
         tile.begin(unit.rows, width, latent, w_.bf16);
         readQueries(unit, tile);
@@ -55,26 +57,28 @@ class Decode {
 
    private:
     int64_t heads() const { return w_.params.headNum; }
-    int64_t tokenOf(const Unit &unit, int64_t r) const { return unit.firstToken + (unit.firstRow + r) / heads(); }
-    int64_t headOf(const Unit &unit, int64_t r) const { return (unit.firstRow + r) % heads(); }
+    int64_t tokenOf(const Unit& unit, int64_t r) const { return unit.firstToken + (unit.firstRow + r) / heads(); }
+    int64_t headOf(const Unit& unit, int64_t r) const { return (unit.firstRow + r) % heads(); }
 
-    void decode(numeric::Storage storage, const char *name, int64_t element, int64_t n, float *out) const {
-        const auto *data = launch_.in<uint8_t>(name);
+    void decode(numeric::Storage storage, const char* name, int64_t element, int64_t n, float* out) const {
+        const auto* data = launch_.in<uint8_t>(name);
         numeric::decode(storage, data + size(element) * numeric::storageBytes(storage), out, size(n));
     }
 
-    void readQueries(const Unit &unit, AttentionTile &tile) const {
+    void readQueries(const Unit& unit, AttentionTile& tile) const {
         for (int64_t r = 0; r < unit.rows; ++r) {
             int64_t place = tokenOf(unit, r) * heads() + headOf(unit, r);
-            if (tokenOf(unit, r) >= w_.tokens) throw KernelFault(ACL_ERROR_RT_AICORE_EXCEPTION, "qSeqLen adds up to more tokens than qNope has");
+            if (tokenOf(unit, r) >= w_.tokens)
+                throw KernelFault(ACL_ERROR_RT_AICORE_EXCEPTION, "qSeqLen adds up to more tokens than qNope has");
             decode(nope_, "qNope", place * latent, latent, tile.queryRow(r));
             decode(half_, "qRope", place * rope, rope, tile.queryRow(r) + latent);
         }
     }
 
-    void readKey(int64_t sequence, int64_t token, float *out) const {
+    void readKey(int64_t sequence, int64_t token, float* out) const {
         int64_t column = token / blockSize, row = token % blockSize;
-        if (column >= w_.tableColumns) throw KernelFault(ACL_ERROR_RT_AICORE_EXCEPTION, "contextLens reaches past blockTables");
+        if (column >= w_.tableColumns)
+            throw KernelFault(ACL_ERROR_RT_AICORE_EXCEPTION, "contextLens reaches past blockTables");
         int64_t block = launch_.in<int32_t>("blockTables")[sequence * w_.tableColumns + column];
         if (block < 0 || block >= w_.blocks) {
             throw KernelFault(ACL_ERROR_RT_AICORE_EXCEPTION, "ctKV has no block " + std::to_string(block));
@@ -84,8 +88,8 @@ class Decode {
         readChannels(half_, "kRope", block, row, rope, nz, out + latent);
     }
 
-    void readChannels(numeric::Storage storage, const char *name, int64_t block, int64_t row, int64_t channels, bool nz,
-                      float *out) const {
+    void readChannels(numeric::Storage storage, const char* name, int64_t block, int64_t row, int64_t channels, bool nz,
+                      float* out) const {
         if (!nz) return decode(storage, name, (block * blockSize + row) * channels, channels, out);
         int64_t fraction = 32 / static_cast<int64_t>(numeric::storageBytes(storage));
         for (int64_t c = 0; c < channels; c += fraction) {
@@ -94,9 +98,9 @@ class Decode {
         }
     }
 
-    void score(const Unit &unit, int64_t column, int64_t n, AttentionTile &tile) const {
+    void score(const Unit& unit, int64_t column, int64_t n, AttentionTile& tile) const {
         if (w_.params.isInt8()) {
-            const float *scale = launch_.in<float>("qkDescale");
+            const float* scale = launch_.in<float>("qkDescale");
             tile.multiplyKeys(n, 0, latent, false);  // whole numbers, exact in FLOAT
             for (int64_t r = 0; r < unit.rows; ++r) {
                 float *row = tile.scoreRow(r, n), factor = scale[headOf(unit, r)];
@@ -107,14 +111,14 @@ class Decode {
             tile.multiplyKeys(n, 0, width, false);
         }
         for (int64_t r = 0; r < unit.rows; ++r) {
-            float *row = tile.scoreRow(r, n);
+            float* row = tile.scoreRow(r, n);
             for (int64_t j = 0; j < n; ++j) row[j] *= w_.params.qkScale;
             mask(unit, r, column, n, row);
         }
     }
 
     // `column` starts a block unless the kernel hides by itself.
-    void mask(const Unit &unit, int64_t r, int64_t column, int64_t n, float *row) const {
+    void mask(const Unit& unit, int64_t r, int64_t column, int64_t n, float* row) const {
         int64_t token = tokenOf(unit, r), inSequence = token - unit.firstToken;
         int64_t keys = w_.kv[size(unit.sequence)], queries = w_.q[size(unit.sequence)];
         if (implicit_) {
@@ -134,22 +138,22 @@ class Decode {
     }
 
     // Past the end of the tensor the kernel would find something, here nothing.
-    void addMask(int64_t start, int64_t n, float *row) const {
+    void addMask(int64_t start, int64_t n, float* row) const {
         int64_t there = std::clamp<int64_t>(w_.maskNumel - start, 0, std::max<int64_t>(n, 0));
         std::vector<float> values(size(there));
         decode(half_, "mask", start, there, values.data());
         for (int64_t j = 0; j < there; ++j) row[j] += values[size(j)];
     }
 
-    std::vector<float> valueScales(const Unit &unit) const {
-        const float *scale = launch_.in<float>("pvDescale");
+    std::vector<float> valueScales(const Unit& unit) const {
+        const float* scale = launch_.in<float>("pvDescale");
         std::vector<float> rows(size(unit.rows));
         for (int64_t r = 0; r < unit.rows; ++r) rows[size(r)] = scale[headOf(unit, r)];
         return rows;
     }
 
-    void write(const Unit &unit, AttentionTile &tile) const {
-        auto *out = launch_.out<uint16_t>("attenOut");
+    void write(const Unit& unit, AttentionTile& tile) const {
+        auto* out = launch_.out<uint16_t>("attenOut");
         for (int64_t r = 0; r < unit.rows; ++r) {
             int64_t place = tokenOf(unit, r) * heads() + headOf(unit, r);
             encode(tile.finishRow(r), out + place * latent, latent);
@@ -163,7 +167,7 @@ class Decode {
         }
     }
 
-    void encode(const float *values, uint16_t *out, int64_t n) const {
+    void encode(const float* values, uint16_t* out, int64_t n) const {
         if (w_.bf16) {
             numeric::floatToBf16(values, out, size(n));
         } else {
@@ -171,15 +175,15 @@ class Decode {
         }
     }
 
-    const MlaWork &w_;
-    const Launch &launch_;
+    const MlaWork& w_;
+    const Launch& launch_;
     const numeric::Storage half_, nope_;
     bool implicit_;
 };
 
 }  // namespace
 
-void mlaKernel(const MlaWork &work, const Launch &launch) {
+void mlaKernel(const MlaWork& work, const Launch& launch) {
     std::vector<Unit> units;
     int64_t token = 0;
     for (size_t i = 0; i < work.q.size(); ++i) {

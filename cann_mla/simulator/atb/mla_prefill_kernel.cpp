@@ -23,16 +23,19 @@ struct Unit {
 
 class Prefill {
    public:
-    Prefill(const MlaPrefillWork &work, const Launch &launch)
-        : w_(work), launch_(launch), half_(work.bf16 ? numeric::Storage::Bf16 : numeric::Storage::Fp16),
+    Prefill(const MlaPrefillWork& work, const Launch& launch)
+        : w_(work),
+          launch_(launch),
+          half_(work.bf16 ? numeric::Storage::Bf16 : numeric::Storage::Fp16),
           masked_(work.params.maskType == mlaMaskFree) {}
 
-    void run(const Unit &unit) const {
+    void run(const Unit& unit) const {
         static thread_local AttentionTile tile;
         static thread_local std::vector<float> values;
         tile.begin(unit.rows, width, nope, w_.bf16);
         values.resize(size(AttentionTile::stripe * nope));
-        for (int64_t r = 0; r < unit.rows; ++r) read("q", "qRope", unit.queryStart + unit.row + r, unit.head, tile.queryRow(r));
+        for (int64_t r = 0; r < unit.rows; ++r)
+            read("q", "qRope", unit.queryStart + unit.row + r, unit.head, tile.queryRow(r));
         for (int64_t column = 0; column < unit.columns; column += AttentionTile::stripe) {
             int64_t n = std::min(AttentionTile::stripe, unit.columns - column);
             for (int64_t j = 0; j < n; ++j) {
@@ -44,10 +47,10 @@ class Prefill {
             for (int64_t r = 0; r < unit.rows; ++r) scaleAndMask(unit.row + r - column, n, tile.scoreRow(r, n));
             tile.absorb(n, values.data(), nope);
         }
-        auto *out = launch_.out<uint16_t>("attenOut");
+        auto* out = launch_.out<uint16_t>("attenOut");
         for (int64_t r = 0; r < unit.rows; ++r) {
             int64_t place = ((unit.queryStart + unit.row + r) * w_.params.headNum + unit.head) * nope;
-            const float *row = tile.finishRow(r);
+            const float* row = tile.finishRow(r);
             if (w_.bf16) {
                 numeric::floatToBf16(row, out + place, size(nope));
             } else {
@@ -57,18 +60,18 @@ class Prefill {
     }
 
    private:
-    void decode(const char *name, int64_t element, int64_t n, float *out) const {
+    void decode(const char* name, int64_t element, int64_t n, float* out) const {
         numeric::decode(half_, launch_.in<uint16_t>(name) + element, out, size(n));
     }
 
-    void read(const char *part1, const char *part2, int64_t token, int64_t head, float *out) const {
+    void read(const char* part1, const char* part2, int64_t token, int64_t head, float* out) const {
         int64_t place = token * w_.params.headNum + head;
         decode(part1, place * nope, nope, out);
         decode(part2, place * rope, rope, out + nope);
     }
 
     // The mask is a sliding template as in RingMLA: its rows below 512 belong to the stripes at the diagonal.
-    void scaleAndMask(int64_t maskedRow, int64_t n, float *row) const {
+    void scaleAndMask(int64_t maskedRow, int64_t n, float* row) const {
         for (int64_t j = 0; j < n; ++j) row[j] *= w_.params.qkScale;
         if (!masked_ || maskedRow >= maskSize) return;
         float mask[maskSize];
@@ -76,15 +79,15 @@ class Prefill {
         for (int64_t j = 0; j < n; ++j) row[j] += w_.bf16 ? mask[j] * bf16MaskFactor : mask[j];
     }
 
-    const MlaPrefillWork &w_;
-    const Launch &launch_;
+    const MlaPrefillWork& w_;
+    const Launch& launch_;
     const numeric::Storage half_;
     const bool masked_;
 };
 
 }  // namespace
 
-void mlaPrefillKernel(const MlaPrefillWork &work, const Launch &launch) {
+void mlaPrefillKernel(const MlaPrefillWork& work, const Launch& launch) {
     std::vector<Unit> units;
     int64_t query = 0, key = 0;
     for (size_t i = 0; i < work.lengths.size(); ++i) {
@@ -94,7 +97,8 @@ void mlaPrefillKernel(const MlaPrefillWork &work, const Launch &launch) {
         for (int64_t row = 0; row < length; row += AttentionTile::mostRows) {
             int64_t rows = std::min(AttentionTile::mostRows, length - row);
             int64_t columns = work.params.maskType == mlaMaskFree ? row + rows : length;
-            for (int64_t head = 0; head < work.params.headNum; ++head) units.push_back({head, row, rows, columns, query, key});
+            for (int64_t head = 0; head < work.params.headNum; ++head)
+                units.push_back({head, row, rows, columns, query, key});
         }
         query += length;
         key += work.padded ? work.keyTokens : length;

@@ -30,23 +30,23 @@ struct MlaPreprocessWork {
 
 class MlaPreprocess final : public Operation {
    public:
-    explicit MlaPreprocess(const MlaPreprocessParams &params)
+    explicit MlaPreprocess(const MlaPreprocessParams& params)
         : Operation("AtbMLAPreprocess", "MlaPreprocessOperation"), params_(params) {}
-    static std::optional<Rejection> check(const MlaPreprocessParams &params);
+    static std::optional<Rejection> check(const MlaPreprocessParams& params);
 
    protected:
     Definition definition() const override;
-    std::optional<Rejection> checkShapes(const Tensors &tensors) const override;
-    Plan plan(const Tensors &tensors) const override;
+    std::optional<Rejection> checkShapes(const Tensors& tensors) const override;
+    Plan plan(const Tensors& tensors) const override;
 
    private:
-    std::optional<Rejection> checkBlocks(const Tensors &t) const;
-    std::optional<Rejection> checkHidden(const Tensors &t) const;
-    std::optional<Rejection> checkOutputs(const Tensors &t) const;
+    std::optional<Rejection> checkBlocks(const Tensors& t) const;
+    std::optional<Rejection> checkHidden(const Tensors& t) const;
+    std::optional<Rejection> checkOutputs(const Tensors& t) const;
 
     const MlaPreprocessParams params_;
 };
 
-void mlaPreprocessKernel(const MlaPreprocessWork &work, const Launch &launch);
+void mlaPreprocessKernel(const MlaPreprocessWork& work, const Launch& launch);
 
 }  // namespace sim::atb

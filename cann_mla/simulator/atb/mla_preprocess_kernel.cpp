@@ -24,7 +24,7 @@ using Floats = std::vector<float>;
 
 class Preprocess {
    public:
-    Preprocess(const MlaPreprocessWork &work, const Launch &launch)
+    Preprocess(const MlaPreprocessWork& work, const Launch& launch)
         : w_(work), launch_(launch), half_(work.bf16 ? numeric::Storage::Bf16 : numeric::Storage::Fp16) {}
 
     void run() const {
@@ -32,7 +32,7 @@ class Preprocess {
         Floats first = project(input, hidden, hidden, 0, down);
         Floats latentQueries(size(w_.tokens * latentQuery));
         for (int64_t t = 0; t < w_.tokens; ++t) {
-            const float *row = first.data() + t * down + latent + rope;
+            const float* row = first.data() + t * down + latent + rope;
             std::copy(row, row + latentQuery, latentQueries.data() + t * latentQuery);
         }
         Floats second = project(latentQueries, latentQuery, latentQuery, 1, w_.heads * headUp);
@@ -41,19 +41,19 @@ class Preprocess {
     }
 
    private:
-    Floats halfRow(const char *name, int64_t start, int64_t n) const {
+    Floats halfRow(const char* name, int64_t start, int64_t n) const {
         Floats values(size(n));
         numeric::decode(half_, launch_.in<uint16_t>(name) + start, values.data(), size(n));
         return values;
     }
 
-    void round(float *values, int64_t n) const {
+    void round(float* values, int64_t n) const {
         std::vector<uint16_t> codes(size(n));
         encode(values, codes.data(), n);
         numeric::decode(half_, codes.data(), values, size(n));
     }
 
-    void encode(const float *values, uint16_t *out, int64_t n) const {
+    void encode(const float* values, uint16_t* out, int64_t n) const {
         if (w_.bf16) {
             numeric::floatToBf16(values, out, size(n));
         } else {
@@ -61,7 +61,7 @@ class Preprocess {
         }
     }
 
-    static void normalise(float *row, int64_t n, const Floats &gamma) {
+    static void normalise(float* row, int64_t n, const Floats& gamma) {
         float squares = 0.0F;
         for (int64_t i = 0; i < n; ++i) squares += row[i] * row[i];
         float factor = 1.0F / std::sqrt(squares / static_cast<float>(n) + epsilon);
@@ -69,22 +69,22 @@ class Preprocess {
     }
 
     // Normalises and quantises rows, multiplies with an int8 weight, and gives back 16-bit numbers.
-    Floats project(const Floats &rows, int64_t k, int64_t stride, int stage, int64_t n) const {
-        const char *const names[2][7] = {
+    Floats project(const Floats& rows, int64_t k, int64_t stride, int stage, int64_t n) const {
+        const char* const names[2][7] = {
             {"gamma0", "beta0", "quantScale0", "quantOffset0", "wdqkv", "deScale0", "bias0"},
             {"gamma1", "beta1", "quantScale1", "quantOffset1", "wuq", "deScale1", "bias1"}};
-        const auto &name = names[stage];
+        const auto& name = names[stage];
         Floats gamma = halfRow(name[0], 0, k), beta = halfRow(name[1], 0, k), quantised(size(w_.tokens * k));
         Floats tokenScale(size(w_.tokens), 1.0F);
         numeric::parallelFor(size(w_.tokens), [&](size_t t) {
-            float *row = quantised.data() + t * size(k);
+            float* row = quantised.data() + t * size(k);
             std::copy_n(rows.data() + t * size(stride), k, row);
             normalise(row, k, gamma);
             for (int64_t i = 0; i < k; ++i) row[i] += beta[size(i)];
             tokenScale[t] = w_.params.perToken() ? quantiseToken(row, k) : quantiseTensor(row, k, name[2], name[3]);
         });
         Floats scale = dequantScales(name[5], n), result(size(w_.tokens * n));
-        const int32_t *bias = w_.params.perToken() ? nullptr : launch_.in<int32_t>(name[6]);
+        const int32_t* bias = w_.params.perToken() ? nullptr : launch_.in<int32_t>(name[6]);
         numeric::Panel weight = transposedNz(launch_.in<int8_t>(name[4]), n);
         numeric::forColumns(size(n), [&](size_t n0, size_t columns) {
             std::vector<int32_t> products(size(w_.tokens) * columns);
@@ -102,7 +102,7 @@ class Preprocess {
     }
 
     // A scale a token from the row's largest number; returns what turns products back.
-    float quantiseToken(float *row, int64_t n) const {
+    float quantiseToken(float* row, int64_t n) const {
         float largest = 0.0F;
         for (int64_t i = 0; i < n; ++i) {
             row[i] = numeric::fp16ToFloat(numeric::floatToFp16(row[i]));
@@ -114,37 +114,37 @@ class Preprocess {
         return 1.0F / scale;
     }
 
-    float quantiseTensor(float *row, int64_t n, const char *scaleName, const char *offsetName) const {
+    float quantiseTensor(float* row, int64_t n, const char* scaleName, const char* offsetName) const {
         float factor = 1.0F / halfRow(scaleName, 0, 1)[0], offset = launch_.in<int8_t>(offsetName)[0];
         for (int64_t i = 0; i < n; ++i) row[i] = numeric::floatToInt8(row[i] * factor + offset);
         return 1.0F;
     }
 
     // FP16 input with a scale a tensor: each scale is an INT64 whose low half holds the bits of a FLOAT.
-    Floats dequantScales(const char *name, int64_t n) const {
+    Floats dequantScales(const char* name, int64_t n) const {
         Floats scales(size(n));
         if (w_.bf16 || w_.params.perToken()) {
             std::copy_n(launch_.in<float>(name), n, scales.data());
             return scales;
         }
-        const auto *words = launch_.in<int64_t>(name);
+        const auto* words = launch_.in<int64_t>(name);
         for (int64_t i = 0; i < n; ++i) scales[size(i)] = numeric::floatFromBits(static_cast<uint32_t>(words[i]));
         return scales;
     }
 
     // A weight of n rows in FRACTAL_NZ, read as its transpose.
-    static numeric::Panel transposedNz(const int8_t *data, int64_t n) {
-        return [data, n](size_t k0, size_t rows, size_t n0, size_t columns, float *out) {
+    static numeric::Panel transposedNz(const int8_t* data, int64_t n) {
+        return [data, n](size_t k0, size_t rows, size_t n0, size_t columns, float* out) {
             for (size_t r = 0; r < rows; ++r) {
                 size_t k = k0 + r;
-                const int8_t *column = data + (k / 32 * size(n) + n0) * 32 + k % 32;
+                const int8_t* column = data + (k / 32 * size(n) + n0) * 32 + k % 32;
                 for (size_t c = 0; c < columns; ++c) out[r * columns + c] = column[c * 32];
             }
         };
     }
 
     // Rotates halves: x * cos + (-second half, first half) * sin.
-    void rotate(int64_t token, float *x) const {
+    void rotate(int64_t token, float* x) const {
         Floats cosine = halfRow("cos", token * rope, rope), sine = halfRow("sin", token * rope, rope);
         float rotated[rope];
         for (int64_t i = 0; i < rope; ++i) {
@@ -154,12 +154,13 @@ class Preprocess {
         std::copy_n(rotated, rope, x);
     }
 
-    void writeCaches(int64_t token, const float *projected) const {
+    void writeCaches(int64_t token, const float* projected) const {
         int64_t slot = launch_.in<int32_t>("slotmapping")[token];
         if (slot < 0) return;
         if (slot >= w_.blocks * w_.blockSize) {
             throw KernelFault(ACL_ERROR_RT_AICORE_EXCEPTION, "slotmapping names slot " + std::to_string(slot) +
-                                                                 " of a cache with " + std::to_string(w_.blocks * w_.blockSize));
+                                                                 " of a cache with " +
+                                                                 std::to_string(w_.blocks * w_.blockSize));
         }
         Floats row(projected, projected + latent + rope);
         normalise(row.data(), latent, halfRow("gamma2", 0, latent));
@@ -195,7 +196,7 @@ class Preprocess {
     }
 
     // FP16 with a scale a token, else of the input's dtype.
-    float cacheScale(const char *name, int64_t index) const {
+    float cacheScale(const char* name, int64_t index) const {
         uint16_t bits = launch_.in<uint16_t>(name)[index];
         return w_.bf16 && !w_.params.perToken() ? numeric::bf16ToFloat(bits) : numeric::fp16ToFloat(bits);
     }
@@ -205,12 +206,13 @@ class Preprocess {
         if (!w_.wukNz) return flat;
         Floats plain(flat.size());
         for (int64_t r = 0; r < nope; ++r) {
-            for (int64_t c = 0; c < latent; ++c) plain[size(r * latent + c)] = flat[size((c / 16 * nope + r) * 16 + c % 16)];
+            for (int64_t c = 0; c < latent; ++c)
+                plain[size(r * latent + c)] = flat[size((c / 16 * nope + r) * 16 + c % 16)];
         }
         return plain;
     }
 
-    void writeQueries(int64_t head, const Floats &up) const {
+    void writeQueries(int64_t head, const Floats& up) const {
         Floats weight = keyWeight(head), absorbed(size(w_.tokens * latent));
         numeric::sgemm(size(w_.tokens), size(latent), size(nope), up.data() + head * headUp, size(w_.heads * headUp),
                        weight.data(), size(latent), 0.0F, absorbed.data(), size(latent));
@@ -221,7 +223,7 @@ class Preprocess {
             Floats rotated(rows + nope, rows + headUp);
             rotate(t, rotated.data());
             if (w_.params.isCombined()) {
-                uint16_t *out = launch_.out<uint16_t>("qOut0") + place * (latent + rope);
+                uint16_t* out = launch_.out<uint16_t>("qOut0") + place * (latent + rope);
                 encode(query, out, latent);
                 encode(rotated.data(), out + latent, rope);
                 continue;
@@ -232,18 +234,18 @@ class Preprocess {
                 continue;
             }
             float scale = cacheScale("qNopeScale", head);
-            int8_t *out = launch_.out<int8_t>("qOut0") + place * latent;
+            int8_t* out = launch_.out<int8_t>("qOut0") + place * latent;
             for (int64_t c = 0; c < latent; ++c) out[c] = numeric::floatToInt8(query[c] * scale);
         }
     }
 
-    const MlaPreprocessWork &w_;
-    const Launch &launch_;
+    const MlaPreprocessWork& w_;
+    const Launch& launch_;
     const numeric::Storage half_;
 };
 
 }  // namespace
 
-void mlaPreprocessKernel(const MlaPreprocessWork &work, const Launch &launch) { Preprocess(work, launch).run(); }
+void mlaPreprocessKernel(const MlaPreprocessWork& work, const Launch& launch) { Preprocess(work, launch).run(); }
 
 }  // namespace sim::atb

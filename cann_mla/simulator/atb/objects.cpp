@@ -11,18 +11,18 @@ namespace {
 
 struct Alive {
     std::mutex mutex;
-    std::set<std::pair<Kind, const void *>> objects;
+    std::set<std::pair<Kind, const void*>> objects;
 };
 
 // Never destroyed: programs may destroy their objects from static destructors.
-Alive &alive() {
-    static Alive &instance = *new Alive;
+Alive& alive() {
+    static Alive& instance = *new Alive;
     return instance;
 }
 
 }  // namespace
 
-Registered::Registered(Kind kind, const void *address, const char *api)
+Registered::Registered(Kind kind, const void* address, const char* api)
     : kind_(kind), address_(address), handle_(makeHandle(kind, std::make_shared<Object>(), api)) {
     std::lock_guard lock(alive().mutex);
     alive().objects.emplace(kind, address);
@@ -36,7 +36,7 @@ Registered::~Registered() {
     retire(handle_, kind_, {});
 }
 
-bool isAlive(Kind kind, const void *address) {
+bool isAlive(Kind kind, const void* address) {
     std::lock_guard lock(alive().mutex);
     return alive().objects.count({kind, address}) > 0;
 }

@@ -9,18 +9,18 @@ namespace sim::atb {
 // Makes an object known under its address, and counted among the live handles of its kind, as long as this exists.
 class Registered {
    public:
-    Registered(Kind kind, const void *address, const char *api);
+    Registered(Kind kind, const void* address, const char* api);
     ~Registered();
-    Registered(const Registered &) = delete;
-    Registered &operator=(const Registered &) = delete;
+    Registered(const Registered&) = delete;
+    Registered& operator=(const Registered&) = delete;
 
    private:
     const Kind kind_;
-    const void *const address_;
-    void *const handle_;
+    const void* const address_;
+    void* const handle_;
 };
 
 // Whether an object of that kind lives at the address. Touches no memory there.
-bool isAlive(Kind kind, const void *address);
+bool isAlive(Kind kind, const void* address);
 
 }  // namespace sim::atb

@@ -14,10 +14,10 @@ namespace sim::atb {
 namespace {
 
 // The tensor without its strides and offset.
-std::shared_ptr<const TensorObject> asAtbSeesIt(const char *api, const char *name, const TensorObject &tensor) {
+std::shared_ptr<const TensorObject> asAtbSeesIt(const char* api, const char* name, const TensorObject& tensor) {
     auto seen = std::make_shared<TensorObject>();
     seen->desc = tensor.desc;
-    TensorDesc &desc = seen->desc;
+    TensorDesc& desc = seen->desc;
     int64_t stride = 1;
     for (size_t axis = desc.shape.size(); axis-- > 0;) {
         desc.strides[axis] = stride;
@@ -33,26 +33,26 @@ std::shared_ptr<const TensorObject> asAtbSeesIt(const char *api, const char *nam
 }
 
 // Operands of the launch. A parameter that is input and output counts once, updated in place.
-std::vector<Operand> operandsOf(const Tensors &tensors) {
+std::vector<Operand> operandsOf(const Tensors& tensors) {
     std::vector<Operand> operands;
-    auto add = [&](const Tensor &tensor, Role role) {
-        for (Operand &known : operands) {
+    auto add = [&](const Tensor& tensor, Role role) {
+        for (Operand& known : operands) {
             if (std::strcmp(known.name, tensor.name) == 0) {
                 known.role = Role::Inplace;
                 return;
             }
         }
         auto parameter = static_cast<uint32_t>(operands.size());
-        void *address = tensor.object ? tensor.object->desc.data : nullptr;
+        void* address = tensor.object ? tensor.object->desc.data : nullptr;
         View view = tensor.host ? View::Host : View::AsIs;
         operands.push_back({tensor.name, role, view, false, false, parameter, tensor.object, address});
     };
-    for (const Tensor &tensor : tensors.inputs) add(tensor, Role::Input);
-    for (const Tensor &tensor : tensors.outputs) add(tensor, Role::Output);
+    for (const Tensor& tensor : tensors.inputs) add(tensor, Role::Input);
+    for (const Tensor& tensor : tensors.outputs) add(tensor, Role::Output);
     return operands;
 }
 
-std::optional<Rejection> checkWorkspace(const Executor &executor, const void *workspace, uint64_t given) {
+std::optional<Rejection> checkWorkspace(const Executor& executor, const void* workspace, uint64_t given) {
     if (given < executor.workspaceBytes) {
         return Rejection{ATB_ERROR_INVALID_PARAM, "workspaceSize is " + std::to_string(given) + ", setup asked for " +
                                                       std::to_string(executor.workspaceBytes)};
@@ -64,33 +64,33 @@ std::optional<Rejection> checkWorkspace(const Executor &executor, const void *wo
     return std::nullopt;
 }
 
-constexpr const char *usePairs =
+constexpr const char* usePairs =
     "tensors are not read from a VariantPack in the simulator; use the AtbXxxGetWorkspaceSize and AtbXxx functions";
 
 }  // namespace
 
-const TensorDesc &Tensor::desc() const {
+const TensorDesc& Tensor::desc() const {
     static const TensorDesc empty;
     return object ? object->desc : empty;
 }
 
 bool Tensor::isEmpty() const {
     if (isNull()) return true;
-    const std::vector<int64_t> &shape = object->desc.shape;
+    const std::vector<int64_t>& shape = object->desc.shape;
     return object->desc.data == nullptr && std::find(shape.begin(), shape.end(), 0) != shape.end();
 }
 
-const Tensor &Tensors::operator[](const char *name) const {
+const Tensor& Tensors::operator[](const char* name) const {
     static const Tensor absent{"", nullptr, false};
-    for (const auto *list : {&inputs, &outputs}) {
-        for (const Tensor &tensor : *list) {
+    for (const auto* list : {&inputs, &outputs}) {
+        for (const Tensor& tensor : *list) {
             if (std::strcmp(tensor.name, name) == 0) return tensor;
         }
     }
     return absent;
 }
 
-int32_t Operation::setUp(Tensors tensors, uint64_t &workspaceSize, ::atb::Context *context) {
+int32_t Operation::setUp(Tensors tensors, uint64_t& workspaceSize, ::atb::Context* context) {
     std::lock_guard lock(mutex_);
     if (context == nullptr) return fail(api_, ATB_ERROR_INVALID_PARAM, "context is null; atb::CreateContext makes one");
     if (!findContext(context)) {
@@ -106,8 +106,8 @@ int32_t Operation::setUp(Tensors tensors, uint64_t &workspaceSize, ::atb::Contex
     executor->operands = operandsOf(tensors);
     executor->refusal = planned.tilingFailure;
     if (planned.tilingFailure) {
-        report(std::string(api_) + ": setup returns 0, but tiling failed and the launch will be refused: " +
-               planned.tilingFailure->text);
+        report(std::string(api_) +
+               ": setup returns 0, but tiling failed and the launch will be refused: " + planned.tilingFailure->text);
     } else {
         executor->workspaceBytes = planned.workspace;
         executor->kernel = std::move(planned.kernel);
@@ -118,15 +118,15 @@ int32_t Operation::setUp(Tensors tensors, uint64_t &workspaceSize, ::atb::Contex
     return ATB_NO_ERROR;
 }
 
-int32_t Operation::execute(void *workspace, uint64_t workspaceSize, ::atb::Context *context) {
+int32_t Operation::execute(void* workspace, uint64_t workspaceSize, ::atb::Context* context) {
     std::lock_guard lock(mutex_);
-    Context *found = findContext(context);
+    Context* found = findContext(context);
     if (!found) {
         return fail(api_, ATB_ERROR_INVALID_PARAM,
                     "context is null or no living atb::Context; the real library crashes here");
     }
     if (!executor_) return fail(api_, ATB_ERROR_INVALID_PARAM, "the last setup of the operation did not succeed");
-    void *handle = found->stream(streamNumber);
+    void* handle = found->stream(streamNumber);
     if (handle == nullptr) {
         return fail(api_, ATB_ERROR_INVALID_PARAM, "the context has no stream; call context->SetExecuteStream first");
     }
@@ -139,24 +139,24 @@ int32_t Operation::execute(void *workspace, uint64_t workspaceSize, ::atb::Conte
     return ATB_NO_ERROR;
 }
 
-::atb::Status Operation::InferShape(const ::atb::SVector<::atb::TensorDesc> &,
-                                    ::atb::SVector<::atb::TensorDesc> &) const {
+::atb::Status Operation::InferShape(const ::atb::SVector<::atb::TensorDesc>&,
+                                    ::atb::SVector<::atb::TensorDesc>&) const {
     return fail(api_, ATB_ERROR_INVALID_PARAM, std::string("InferShape: ") + usePairs);
 }
 
-::atb::Status Operation::Setup(const ::atb::VariantPack &, uint64_t &, ::atb::Context *) {
+::atb::Status Operation::Setup(const ::atb::VariantPack&, uint64_t&, ::atb::Context*) {
     return fail(api_, ATB_ERROR_INVALID_PARAM, std::string("Setup: ") + usePairs);
 }
 
-::atb::Status Operation::Execute(const ::atb::VariantPack &, uint8_t *, uint64_t, ::atb::Context *) {
+::atb::Status Operation::Execute(const ::atb::VariantPack&, uint8_t*, uint64_t, ::atb::Context*) {
     return fail(api_, ATB_ERROR_INVALID_PARAM, std::string("Execute: ") + usePairs);
 }
 
-Operation *findOperation(::atb::Operation *operation) {
-    return isAlive(Kind::AtbOperation, operation) ? static_cast<Operation *>(operation) : nullptr;
+Operation* findOperation(::atb::Operation* operation) {
+    return isAlive(Kind::AtbOperation, operation) ? static_cast<Operation*>(operation) : nullptr;
 }
 
-void PhaseOne::add(std::vector<Tensor> &list, const char *name, const aclTensor *tensor, bool host) {
+void PhaseOne::add(std::vector<Tensor>& list, const char* name, const aclTensor* tensor, bool host) {
     auto object = lookupAs<TensorObject>(tensor, Kind::Tensor);
     if (tensor != nullptr && !badTensor_) {
         if (!object) {
@@ -172,7 +172,7 @@ void PhaseOne::add(std::vector<Tensor> &list, const char *name, const aclTensor 
 int32_t PhaseOne::setup() {
     if (badTensor_) return fail(api_, *badTensor_);
     if (op_ == nullptr) return fail(api_, ATB_ERROR_INVALID_OPERATION_ADDR, "op is null; give the address of one");
-    Operation *operation = findOperation(*op_);
+    Operation* operation = findOperation(*op_);
     if (operation == nullptr) {
         return fail(api_, ATB_ERROR_INVALID_OPERATION_ADDR,
                     "*op is no living atb::Operation; the real library crashes here");
@@ -183,9 +183,9 @@ int32_t PhaseOne::setup() {
     return operation->setUp(std::move(tensors_), *workspaceSize_, context_);
 }
 
-int32_t phaseTwo(const char *api, void *workspace, uint64_t workspaceSize, ::atb::Operation *op,
-                 ::atb::Context *context) {
-    Operation *operation = findOperation(op);
+int32_t phaseTwo(const char* api, void* workspace, uint64_t workspaceSize, ::atb::Operation* op,
+                 ::atb::Context* context) {
+    Operation* operation = findOperation(op);
     if (operation == nullptr) {
         return fail(api, ATB_ERROR_INVALID_OPERATION_ADDR,
                     op == nullptr ? "op is null; phase one makes it"
@@ -199,7 +199,7 @@ int32_t phaseTwo(const char *api, void *workspace, uint64_t workspaceSize, ::atb
 namespace atb {
 
 // ATB answers 0 to null; to what is no operation it would crash.
-Status DestroyOperation(Operation *operation) {
+Status DestroyOperation(Operation* operation) {
     if (operation == nullptr) return ATB_NO_ERROR;
     if (!sim::atb::findOperation(operation)) {
         return sim::fail("atb::DestroyOperation", ATB_ERROR_INVALID_OPERATION_ADDR,
@@ -209,8 +209,8 @@ Status DestroyOperation(Operation *operation) {
     return ATB_NO_ERROR;
 }
 
-Status SetExecuteStreamId(Operation *operation, uint32_t streamId) {
-    sim::atb::Operation *found = sim::atb::findOperation(operation);
+Status SetExecuteStreamId(Operation* operation, uint32_t streamId) {
+    sim::atb::Operation* found = sim::atb::findOperation(operation);
     if (!found) {
         return sim::fail("atb::SetExecuteStreamId", ATB_ERROR_INVALID_OPERATION_ADDR, "operation is null or dead");
     }
@@ -218,8 +218,8 @@ Status SetExecuteStreamId(Operation *operation, uint32_t streamId) {
     return ATB_NO_ERROR;
 }
 
-uint32_t GetExecuteStreamId(Operation *operation) {
-    sim::atb::Operation *found = sim::atb::findOperation(operation);
+uint32_t GetExecuteStreamId(Operation* operation) {
+    sim::atb::Operation* found = sim::atb::findOperation(operation);
     return found ? found->streamNumber : 0;
 }
 

@@ -34,12 +34,12 @@ namespace sim::atb {
 
 // One tensor as ATB sees it: view shape, dtype, format and address; strides and offset are ignored.
 struct Tensor {
-    const char *name;  // the C parameter
+    const char* name;                            // the C parameter
     std::shared_ptr<const TensorObject> object;  // null: an empty descriptor
     bool host = false;                           // the address is one of the host, read in setup
 
     bool isNull() const { return object == nullptr; }
-    const TensorDesc &desc() const;
+    const TensorDesc& desc() const;
     int64_t rank() const { return desc().rank(); }
     int64_t dim(size_t index) const { return desc().dim(index); }
     // Null, or a dimension of size 0 and no address.
@@ -50,8 +50,8 @@ struct Tensors {
     std::vector<Tensor> inputs, outputs;  // in the order of the operation
 
     // The tensor of a C parameter; one that was not passed is a null tensor.
-    const Tensor &operator[](const char *name) const;
-    bool has(const char *name) const { return !(*this)[name].isNull(); }
+    const Tensor& operator[](const char* name) const;
+    bool has(const char* name) const { return !(*this)[name].isNull(); }
 };
 
 // What ATB's table of operations says of one operand: dtype and format by column; one entry stands for all columns.
@@ -82,52 +82,52 @@ struct Plan {
 
 class Operation : public ::atb::Operation {
    public:
-    Operation(const char *api, const char *name) : api_(api), name_(name) {}
+    Operation(const char* api, const char* name) : api_(api), name_(name) {}
 
-    int32_t setUp(Tensors tensors, uint64_t &workspaceSize, ::atb::Context *context);
-    int32_t execute(void *workspace, uint64_t workspaceSize, ::atb::Context *context);
+    int32_t setUp(Tensors tensors, uint64_t& workspaceSize, ::atb::Context* context);
+    int32_t execute(void* workspace, uint64_t workspaceSize, ::atb::Context* context);
 
     std::string GetName() const override { return name_; }
     uint32_t GetInputNum() const override { return static_cast<uint32_t>(definition().inputs.size()); }
     uint32_t GetOutputNum() const override { return static_cast<uint32_t>(definition().outputs.size()); }
     // These take packs of tensors, which the simulator does not read: AtbXxx does the work. They refuse and say so.
-    ::atb::Status InferShape(const ::atb::SVector<::atb::TensorDesc> &inTensorDescs,
-                             ::atb::SVector<::atb::TensorDesc> &outTensorDescs) const override;
-    ::atb::Status Setup(const ::atb::VariantPack &variantPack, uint64_t &workspaceSize,
-                        ::atb::Context *context) override;
-    ::atb::Status Execute(const ::atb::VariantPack &variantPack, uint8_t *workspace, uint64_t workspaceSize,
-                          ::atb::Context *context) override;
+    ::atb::Status InferShape(const ::atb::SVector<::atb::TensorDesc>& inTensorDescs,
+                             ::atb::SVector<::atb::TensorDesc>& outTensorDescs) const override;
+    ::atb::Status Setup(const ::atb::VariantPack& variantPack, uint64_t& workspaceSize,
+                        ::atb::Context* context) override;
+    ::atb::Status Execute(const ::atb::VariantPack& variantPack, uint8_t* workspace, uint64_t workspaceSize,
+                          ::atb::Context* context) override;
 
     uint32_t streamNumber = 0;  // SetExecuteStreamId
 
    protected:
     virtual Definition definition() const = 0;
     // Ranks and shapes, inputs before outputs.
-    virtual std::optional<Rejection> checkShapes(const Tensors &tensors) const = 0;
-    virtual Plan plan(const Tensors &tensors) const = 0;
-    const char *api() const { return api_; }
+    virtual std::optional<Rejection> checkShapes(const Tensors& tensors) const = 0;
+    virtual Plan plan(const Tensors& tensors) const = 0;
+    const char* api() const { return api_; }
 
    private:
-    const char *const api_;
-    const char *const name_;
-    std::mutex mutex_;  // guards what follows
+    const char* const api_;
+    const char* const name_;
+    std::mutex mutex_;                    // guards what follows
     std::shared_ptr<Executor> executor_;  // of the last good setup
-    ::atb::Context *context_ = nullptr;
-    const Registered registered_{Kind::AtbOperation, static_cast<::atb::Operation *>(this), api_};
+    ::atb::Context* context_ = nullptr;
+    const Registered registered_{Kind::AtbOperation, static_cast<::atb::Operation*>(this), api_};
 };
 
 // The living operation at an address; nullptr for null and for what is none.
-Operation *findOperation(::atb::Operation *operation);
+Operation* findOperation(::atb::Operation* operation);
 
 // The first function of every pair.
 class PhaseOne {
    public:
-    PhaseOne(const char *api, uint64_t *workspaceSize, ::atb::Operation **op, ::atb::Context *context)
+    PhaseOne(const char* api, uint64_t* workspaceSize, ::atb::Operation** op, ::atb::Context* context)
         : api_(api), workspaceSize_(workspaceSize), op_(op), context_(context) {}
 
     // Makes the operation unless there is one. `O` has O::check(params) -> optional<Rejection>, and O(params).
     template <typename O, typename Params>
-    int32_t create(const Params &params) {
+    int32_t create(const Params& params) {
         if (op_ == nullptr || *op_ != nullptr) return ATB_NO_ERROR;
         if (auto refusal = O::check(params)) return fail(api_, *refusal);
         *op_ = std::make_unique<O>(params).release();
@@ -135,24 +135,24 @@ class PhaseOne {
     }
 
     // The tensors in the order in which ATB's wrapper packs them.
-    void input(const char *name, const aclTensor *tensor) { add(tensors_.inputs, name, tensor, false); }
-    void hostInput(const char *name, const aclTensor *tensor) { add(tensors_.inputs, name, tensor, true); }
-    void output(const char *name, const aclTensor *tensor) { add(tensors_.outputs, name, tensor, false); }
+    void input(const char* name, const aclTensor* tensor) { add(tensors_.inputs, name, tensor, false); }
+    void hostInput(const char* name, const aclTensor* tensor) { add(tensors_.inputs, name, tensor, true); }
+    void output(const char* name, const aclTensor* tensor) { add(tensors_.outputs, name, tensor, false); }
     int32_t setup();
 
    private:
-    void add(std::vector<Tensor> &list, const char *name, const aclTensor *tensor, bool host);
+    void add(std::vector<Tensor>& list, const char* name, const aclTensor* tensor, bool host);
 
-    const char *api_;
-    uint64_t *workspaceSize_;
-    ::atb::Operation **op_;
-    ::atb::Context *context_;
+    const char* api_;
+    uint64_t* workspaceSize_;
+    ::atb::Operation** op_;
+    ::atb::Context* context_;
     Tensors tensors_;
     std::optional<Rejection> badTensor_;
 };
 
 // The second function of every pair.
-int32_t phaseTwo(const char *api, void *workspace, uint64_t workspaceSize, ::atb::Operation *op,
-                 ::atb::Context *context);
+int32_t phaseTwo(const char* api, void* workspace, uint64_t workspaceSize, ::atb::Operation* op,
+                 ::atb::Context* context);
 
 }  // namespace sim::atb

@@ -31,28 +31,28 @@ struct RingMlaWork {
 
 constexpr int64_t ringMlaRowBlock = 128;
 // Blocks of query rows that have work, over all sequences; of one head.
-int64_t ringMlaBlocks(const std::vector<int32_t> &q, const std::vector<int32_t> &kv);
+int64_t ringMlaBlocks(const std::vector<int32_t>& q, const std::vector<int32_t>& kv);
 
 class RingMla final : public Operation {
    public:
-    explicit RingMla(const RingMlaParams &params) : Operation("AtbRingMLA", "RingMLAOperation"), params_(params) {}
-    static std::optional<Rejection> check(const RingMlaParams &params);
+    explicit RingMla(const RingMlaParams& params) : Operation("AtbRingMLA", "RingMLAOperation"), params_(params) {}
+    static std::optional<Rejection> check(const RingMlaParams& params);
 
    protected:
     Definition definition() const override;
-    std::optional<Rejection> checkShapes(const Tensors &tensors) const override;
-    Plan plan(const Tensors &tensors) const override;
+    std::optional<Rejection> checkShapes(const Tensors& tensors) const override;
+    Plan plan(const Tensors& tensors) const override;
 
    private:
-    std::optional<Rejection> checkRanks(const Tensors &t) const;
-    std::optional<Rejection> checkPrevious(const Tensors &t) const;
-    std::optional<Rejection> checkMask(const Tensors &t, const RingMlaWork &work) const;
-    std::optional<Rejection> tilingFailure(const Tensors &t, const RingMlaWork &work) const;
-    void reportTraps(const Tensors &t, const RingMlaWork &work) const;
+    std::optional<Rejection> checkRanks(const Tensors& t) const;
+    std::optional<Rejection> checkPrevious(const Tensors& t) const;
+    std::optional<Rejection> checkMask(const Tensors& t, const RingMlaWork& work) const;
+    std::optional<Rejection> tilingFailure(const Tensors& t, const RingMlaWork& work) const;
+    void reportTraps(const Tensors& t, const RingMlaWork& work) const;
 
     const RingMlaParams params_;
 };
 
-void ringMlaKernel(const RingMlaWork &work, const Launch &launch);
+void ringMlaKernel(const RingMlaWork& work, const Launch& launch);
 
 }  // namespace sim::atb

@@ -3,12 +3,13 @@
 
 extern "C" {
 
-atb_Status AtbRingMLAGetWorkspaceSize(
-    const aclTensor *querySplit1, const aclTensor *querySplit2, const aclTensor *keySplit1, const aclTensor *keySplit2,
-    const aclTensor *value, const aclTensor *mask, const aclTensor *seqLen, const aclTensor *prevOut,
-    const aclTensor *prevLse, int32_t headNum, int32_t kvHeadNum, float qkScale, int kernelType, int maskType,
-    int inputLayout, int calcType, aclTensor *output, aclTensor *softmaxLse, uint64_t *workspaceSize,
-    atb_Operation **op, atb_Context *context) {
+atb_Status AtbRingMLAGetWorkspaceSize(const aclTensor* querySplit1, const aclTensor* querySplit2,
+                                      const aclTensor* keySplit1, const aclTensor* keySplit2, const aclTensor* value,
+                                      const aclTensor* mask, const aclTensor* seqLen, const aclTensor* prevOut,
+                                      const aclTensor* prevLse, int32_t headNum, int32_t kvHeadNum, float qkScale,
+                                      int kernelType, int maskType, int inputLayout, int calcType, aclTensor* output,
+                                      aclTensor* softmaxLse, uint64_t* workspaceSize, atb_Operation** op,
+                                      atb_Context* context) {
     sim::atb::PhaseOne call("AtbRingMLA", workspaceSize, op, context);
     sim::atb::RingMlaParams params{headNum, kvHeadNum, qkScale, kernelType, maskType, inputLayout, calcType};
     if (int32_t status = call.create<sim::atb::RingMla>(params)) return status;
@@ -28,7 +29,7 @@ atb_Status AtbRingMLAGetWorkspaceSize(
     return call.setup();
 }
 
-atb_Status AtbRingMLA(void *workspace, uint64_t workspaceSize, atb_Operation *op, atb_Context *context) {
+atb_Status AtbRingMLA(void* workspace, uint64_t workspaceSize, atb_Operation* op, atb_Context* context) {
     return sim::atb::phaseTwo("AtbRingMLA", workspace, workspaceSize, op, context);
 }
 

@@ -27,16 +27,16 @@ size_t size(int64_t n) { return static_cast<size_t>(n); }
 
 // One block of rows of one head.
 struct Unit {
-    int64_t head, row, rows;        // rows within the sequence
-    int64_t columns;                // keys to look at
-    int64_t queryStart, keyStart;   // first token of the sequence
+    int64_t head, row, rows;       // rows within the sequence
+    int64_t columns;               // keys to look at
+    int64_t queryStart, keyStart;  // first token of the sequence
 };
 
 struct Buffers {
     const uint16_t *query1, *query2, *key1, *key2, *value, *mask, *prevOut;
-    const float *prevLse;
-    uint16_t *output;
-    float *lse;
+    const float* prevLse;
+    uint16_t* output;
+    float* lse;
 };
 
 // The floats that a thread works in.
@@ -53,10 +53,10 @@ struct Scratch {
 
 class Attention {
    public:
-    Attention(const RingMlaWork &work, const Buffers &buffers)
+    Attention(const RingMlaWork& work, const Buffers& buffers)
         : work_(work), b_(buffers), queries_(std::accumulate(work.q.begin(), work.q.end(), int64_t{0})) {}
 
-    void run(const Unit &unit) const {
+    void run(const Unit& unit) const {
         static thread_local Scratch scratch;
         readHead(b_.query1, b_.query2, work_.params.headNum, unit.queryStart + unit.row, unit.head, unit.rows,
                  scratch.query.data());
@@ -65,7 +65,7 @@ class Attention {
     }
 
    private:
-    void decode(const uint16_t *source, float *destination, int64_t n) const {
+    void decode(const uint16_t* source, float* destination, int64_t n) const {
         if (work_.bf16) {
             numeric::bf16ToFloat(source, destination, size(n));
         } else {
@@ -73,8 +73,8 @@ class Attention {
         }
     }
 
-    void readHead(const uint16_t *part1, const uint16_t *part2, int64_t heads, int64_t token, int64_t head, int64_t rows,
-                  float *out) const {
+    void readHead(const uint16_t* part1, const uint16_t* part2, int64_t heads, int64_t token, int64_t head,
+                  int64_t rows, float* out) const {
         for (int64_t r = 0; r < rows; ++r, out += width) {
             int64_t place = (token + r) * heads + head;
             decode(part1 + place * nope, out, nope);
@@ -82,12 +82,13 @@ class Attention {
         }
     }
 
-    void stripe(const Unit &unit, int64_t column, Scratch &s) const {
+    void stripe(const Unit& unit, int64_t column, Scratch& s) const {
         int64_t n = std::min(stripeColumns, unit.columns - column), kvHeads = work_.params.kvHeads();
         int64_t kvHead = unit.head / (work_.params.headNum / kvHeads), token = unit.keyStart + column;
         readHead(b_.key1, b_.key2, kvHeads, token, kvHead, n, s.keys.data());
         for (int64_t j = 0; j < n; ++j) {
-            decode(b_.value + ((token + j) * kvHeads + kvHead) * valueWidth, s.values.data() + j * valueWidth, valueWidth);
+            decode(b_.value + ((token + j) * kvHeads + kvHead) * valueWidth, s.values.data() + j * valueWidth,
+                   valueWidth);
         }
         numeric::sgemm(size(unit.rows), size(n), size(width), s.query.data(), size(width), s.keys.data(), size(width),
                        0.0F, s.scores.data(), size(n), numeric::Transposed::No, numeric::Transposed::Yes);
@@ -97,8 +98,8 @@ class Attention {
     }
 
     // Scores of a row become what the second product multiplies; maximum, sum and earlier output follow.
-    void softmaxRow(const Unit &unit, int64_t column, int64_t n, int64_t r, Scratch &s) const {
-        float *row = s.scores.data() + r * n;
+    void softmaxRow(const Unit& unit, int64_t column, int64_t n, int64_t r, Scratch& s) const {
+        float* row = s.scores.data() + r * n;
         float &max = s.rowMax[size(r)], &sum = s.rowSum[size(r)];
         scaleAndMask(unit.row + r - column, n, row, s.maskRow.data());
         float stripeMax = maximum(row, size(n)), newMax = column == 0 ? stripeMax : std::max(max, stripeMax);
@@ -120,7 +121,7 @@ class Attention {
     }
 
     // `maskedRow` is the row of the sliding template: stripes more than a template's height above have none.
-    void scaleAndMask(int64_t maskedRow, int64_t n, float *row, float *maskRow) const {
+    void scaleAndMask(int64_t maskedRow, int64_t n, float* row, float* maskRow) const {
         bool masked = work_.params.masked() && maskedRow < maskStride;
         if (masked) readMask(maskedRow, n, maskRow);
         if (work_.bf16) {
@@ -137,20 +138,20 @@ class Attention {
     }
 
     // The kernel reads rows of 512 whatever the shape; past the tensor's end it would find something, here nothing.
-    void readMask(int64_t maskedRow, int64_t n, float *out) const {
+    void readMask(int64_t maskedRow, int64_t n, float* out) const {
         int64_t start = maskedRow * maskStride, there = std::clamp<int64_t>(work_.maskNumel - start, 0, n);
         decode(b_.mask + start, out, there);
         std::fill(out + there, out + n, 0.0F);
     }
 
-    void subtractAndExponentiate(float *row, int64_t n, float max) const {
+    void subtractAndExponentiate(float* row, int64_t n, float max) const {
         if (work_.bf16) return exponentials(row, size(n), max);
         for (int64_t j = 0; j < n; ++j) row[j] -= max;
         roundToFp16(row, size(n));
         exponentials(row, size(n), 0.0F);
     }
 
-    void finish(const Unit &unit, Scratch &s) const {
+    void finish(const Unit& unit, Scratch& s) const {
         std::vector<uint16_t> encoded(size(valueWidth));
         std::vector<float> previous(size(valueWidth));
         for (int64_t r = 0; r < unit.rows; ++r) {
@@ -170,7 +171,7 @@ class Attention {
         }
     }
 
-    void encode(const float *row, uint16_t *out) const {
+    void encode(const float* row, uint16_t* out) const {
         if (work_.bf16) {
             numeric::floatToBf16(row, out, size(valueWidth));
         } else {
@@ -178,19 +179,19 @@ class Attention {
         }
     }
 
-    static float merge(const float *previous, float previousLse, float *row, float lse) {
+    static float merge(const float* previous, float previousLse, float* row, float lse) {
         float max = std::max(previousLse, lse);
         float a = std::exp(previousLse - max), b = std::exp(lse - max), sum = b + a;
         for (int64_t d = 0; d < valueWidth; ++d) row[d] = (row[d] * b + previous[d] * a) / sum;
         return std::log(sum) + max;
     }
 
-    const RingMlaWork &work_;
-    const Buffers &b_;
+    const RingMlaWork& work_;
+    const Buffers& b_;
     const int64_t queries_;
 };
 
-std::vector<Unit> unitsOf(const RingMlaWork &work) {
+std::vector<Unit> unitsOf(const RingMlaWork& work) {
     std::vector<Unit> units;
     int64_t queryStart = 0, keyStart = 0;
     for (size_t i = 0; i < work.q.size(); ++i) {
@@ -206,13 +207,13 @@ std::vector<Unit> unitsOf(const RingMlaWork &work) {
         keyStart += work.kv[i];
     }
     // The longest first, so that the threads end together.
-    std::stable_sort(units.begin(), units.end(), [](const Unit &a, const Unit &b) { return a.columns > b.columns; });
+    std::stable_sort(units.begin(), units.end(), [](const Unit& a, const Unit& b) { return a.columns > b.columns; });
     return units;
 }
 
 // Real hardware reads and writes past the tensors here.
-void checkReach(const RingMlaWork &work) {
-    auto total = [](const std::vector<int32_t> &lengths) {
+void checkReach(const RingMlaWork& work) {
+    auto total = [](const std::vector<int32_t>& lengths) {
         return std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
     };
     int64_t queries = total(work.q) * work.params.headNum, keys = total(work.kv) * work.params.kvHeads();
@@ -225,7 +226,7 @@ void checkReach(const RingMlaWork &work) {
 
 }  // namespace
 
-void ringMlaKernel(const RingMlaWork &work, const Launch &launch) {
+void ringMlaKernel(const RingMlaWork& work, const Launch& launch) {
     checkReach(work);
     bool merges = work.params.merges();
     Buffers buffers{launch.in<uint16_t>("querySplit1"),

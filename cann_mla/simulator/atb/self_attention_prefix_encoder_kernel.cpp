@@ -23,10 +23,10 @@ struct Unit {
 
 class PrefixAttention {
    public:
-    PrefixAttention(const PrefixEncoderWork &work, const Launch &launch)
+    PrefixAttention(const PrefixEncoderWork& work, const Launch& launch)
         : w_(work), launch_(launch), half_(work.bf16 ? numeric::Storage::Bf16 : numeric::Storage::Fp16) {}
 
-    void run(const Unit &unit) const {
+    void run(const Unit& unit) const {
         static thread_local AttentionTile tile;
         static thread_local std::vector<float> values;
         int64_t d = w_.headSize, prefix = w_.kv[size(unit.sequence)] - w_.q[size(unit.sequence)];
@@ -47,7 +47,7 @@ class PrefixAttention {
             tile.absorb(n, values.data(), d);
         }
         for (int64_t r = 0; columns > 0 && r < unit.rows; ++r) {
-            uint16_t *out = launch_.out<uint16_t>("attnOut") + place(unit, r);
+            uint16_t* out = launch_.out<uint16_t>("attnOut") + place(unit, r);
             if (w_.bf16) {
                 numeric::floatToBf16(tile.finishRow(r), out, size(d));
             } else {
@@ -57,13 +57,14 @@ class PrefixAttention {
     }
 
    private:
-    int64_t place(const Unit &unit, int64_t r) const {
+    int64_t place(const Unit& unit, int64_t r) const {
         return ((unit.queryStart + unit.row + r) * w_.params.headNum + unit.head) * w_.headSize;
     }
 
-    int64_t storedPlace(const Unit &unit, int64_t token) const {
+    int64_t storedPlace(const Unit& unit, int64_t token) const {
         int64_t column = token / w_.blockSize, kvHeads = w_.params.kvHeads();
-        if (column >= w_.tableColumns) throw KernelFault(ACL_ERROR_RT_AICORE_EXCEPTION, "kvSeqLen reaches past blockTables");
+        if (column >= w_.tableColumns)
+            throw KernelFault(ACL_ERROR_RT_AICORE_EXCEPTION, "kvSeqLen reaches past blockTables");
         int64_t block = launch_.in<int32_t>("blockTables")[unit.sequence * w_.tableColumns + column];
         if (block < 0 || block >= w_.blocks) {
             throw KernelFault(ACL_ERROR_RT_AICORE_EXCEPTION, "key has no block " + std::to_string(block));
@@ -72,11 +73,11 @@ class PrefixAttention {
         return ((block * w_.blockSize + token % w_.blockSize) * kvHeads + kvHead) * w_.headSize;
     }
 
-    void decode(const char *name, int64_t element, float *out) const {
+    void decode(const char* name, int64_t element, float* out) const {
         numeric::decode(half_, launch_.in<uint16_t>(name) + element, out, size(w_.headSize));
     }
 
-    void scaleAndBias(const Unit &unit, int64_t prefix, int64_t r, int64_t column, int64_t n, float *row) const {
+    void scaleAndBias(const Unit& unit, int64_t prefix, int64_t r, int64_t column, int64_t n, float* row) const {
         for (int64_t j = 0; j < n; ++j) row[j] *= w_.params.qkScale;
         int64_t own = prefix + unit.row + r;
         for (int64_t j = 0; j < n; j += maskBlock) {
@@ -92,7 +93,7 @@ class PrefixAttention {
     }
 
     // The triangle of 128 lies over the diagonal block; as in RingMLA, BF16 holds 1 where FP16 holds what is added.
-    void addTriangle(int64_t r, int64_t n, float *row) const {
+    void addTriangle(int64_t r, int64_t n, float* row) const {
         float mask[maskBlock];
         numeric::decode(half_, launch_.in<uint16_t>("mask") + r * maskBlock, mask, size(n));
         for (int64_t c = 0; c < n; ++c) row[c] += w_.bf16 ? mask[c] * -3e38F : mask[c];
@@ -100,7 +101,7 @@ class PrefixAttention {
 
     // Rows 0..127 of the mask [256, 256] hold the distances of the diagonal block, the others those of the block before
     // it, from which the kernel goes on: one block further back, 128 more, or the square root of that.
-    void addDistances(int64_t head, int64_t r, int64_t blocksBack, int64_t n, float *row) const {
+    void addDistances(int64_t head, int64_t r, int64_t blocksBack, int64_t n, float* row) const {
         constexpr int64_t stride = 2 * maskBlock;
         float mask[maskBlock], slope = launch_.in<float>("slopes")[head];
         int64_t maskRow = blocksBack == 0 ? r : maskBlock + r;
@@ -115,14 +116,14 @@ class PrefixAttention {
         }
     }
 
-    const PrefixEncoderWork &w_;
-    const Launch &launch_;
+    const PrefixEncoderWork& w_;
+    const Launch& launch_;
     const numeric::Storage half_;
 };
 
 }  // namespace
 
-void prefixEncoderKernel(const PrefixEncoderWork &work, const Launch &launch) {
+void prefixEncoderKernel(const PrefixEncoderWork& work, const Launch& launch) {
     std::vector<Unit> units;
     int64_t token = 0;
     for (size_t i = 0; i < work.q.size(); ++i) {
@@ -134,7 +135,8 @@ void prefixEncoderKernel(const PrefixEncoderWork &work, const Launch &launch) {
         }
         token += work.q[i];
     }
-    if (token > work.tokens) throw KernelFault(ACL_ERROR_RT_AICORE_EXCEPTION, "seqLen adds up to more tokens than query has");
+    if (token > work.tokens)
+        throw KernelFault(ACL_ERROR_RT_AICORE_EXCEPTION, "seqLen adds up to more tokens than query has");
     PrefixAttention attention(work, launch);
     numeric::parallelFor(units.size(), [&](size_t i) { attention.run(units[i]); });
 }
