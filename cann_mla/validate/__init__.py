@@ -16,7 +16,7 @@ _NAMES = {
     "data": "DataError fill",
     "standards": "Judgement Standard",
     "standard_rules": "DEFAULT STANDARDS find_standard",
-    "verify": "CannotRunError NotHereError Options Outcome verify_case",
+    "verify": "CannotRunError NotHereError Options Outcome judge_outputs verify_case",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 __all__ = sorted(_HOME)
