@@ -143,7 +143,7 @@ class Operator:
         self._spare.append(cells)
         return plan
 
-    def __call__(self, stream: Stream, workspace: DeviceMemory | None = None, **arguments: Any) -> None:
+    def __call__(self, /, stream: Stream, workspace: DeviceMemory | None = None, **arguments: Any) -> None:
         """Both phases: queue the operator on a stream.
 
         Parameters

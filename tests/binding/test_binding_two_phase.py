@@ -363,3 +363,11 @@ def test_arguments_without_names_are_refused(stream: cann_mla.Stream) -> None:
     op = cann_mla.operator("aclnnRmsNorm")
     with pytest.raises(TypeError, match="aclnnRmsNorm takes its arguments by their C names: x, gamma, epsilon"):
         op.prepare(1, 2)
+
+
+def test_an_operator_may_have_a_parameter_named_self(stream: cann_mla.Stream) -> None:
+    one = Tensor.from_numpy(np.array([[2.0]], np.float16))
+    out = Tensor.empty((1, 1), "FP16")
+    cann_mla.operator("aclnnMm")(stream=stream, **{"self": one}, mat2=one, out=out, cubeMathType=0)
+    stream.synchronize()
+    assert out.to_numpy().tolist() == [[4.0]]

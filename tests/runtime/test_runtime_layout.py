@@ -6,6 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from cann_mla.dtypes import dtype
 from cann_mla.layout import Layout, dense_strides
 
 
@@ -93,3 +94,11 @@ def test_contradictions_are_refused() -> None:
         Layout.make((2, 3), "FP32", strides=(1,))
     with pytest.raises(ValueError, match="not negative"):
         Layout.make((2, 3), "FP32", offset=-1)
+
+
+@pytest.mark.parametrize("kind", ["FLOAT8_E5M2", "FLOAT8_E4M3FN", "HIFLOAT8", "BF16", "FP16", "INT64"])
+def test_strided_views_of_every_kind_come_back(kind: str) -> None:
+    element = dtype(kind).numpy
+    array = np.arange(6 * element.itemsize, dtype=np.uint8).view(element).reshape(2, 3)
+    layout = Layout.make((2, 3), kind, strides=(8, 2), offset=1)
+    assert layout.unpack(layout.pack(array)).tobytes() == array.tobytes()
