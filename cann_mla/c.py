@@ -12,9 +12,9 @@ and arrays come from :func:`new`, as in cffi::
 Constants and enumerators have their C names too (``c.ACL_MEM_MALLOC_HUGE_FIRST``), and ``c.NULL`` is the null pointer.
 Integers that do not fit their C type raise OverflowError, pointers of another type TypeError; a text is given as
 ``b"..."`` or ``c.new("char[]", b"...")``. Handles are not owned: destroy them as in C. A function that the loaded
-library lacks raises :class:`cann_mla.SymbolNotFoundError` when it is called. :func:`prototype` tells the arguments of a function
-by name, :func:`address` gives the pointer to a NumPy array for functions such as ``aclrtMemcpy``, :func:`string` the text
-at a ``char *``.
+library lacks raises :class:`cann_mla.SymbolNotFoundError` when it is called. :func:`prototype` tells the arguments of
+a function by name, :func:`address` gives the pointer to a NumPy array for functions such as ``aclrtMemcpy``,
+:func:`string` the text at a ``char *``.
 """
 
 from __future__ import annotations

@@ -68,9 +68,7 @@ def nz_pack(array: Array) -> Array:
         If the array is not a matrix.
     """
     if array.ndim != 2:
-        raise ValueError(
-            f"FRACTAL_NZ packing takes a matrix, got shape {array.shape}; reshape it to (K, M) first"
-        )
+        raise ValueError(f"FRACTAL_NZ packing takes a matrix, got shape {array.shape}; reshape it to (K, M) first")
     rows, columns = array.shape
     shape = nz_storage_shape(array.shape, array.dtype)
     c0 = shape[-1]

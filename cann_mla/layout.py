@@ -180,7 +180,8 @@ class Layout:
             return np.zeros(self.shape, flat.dtype)
         steps = tuple(step * flat.itemsize for step in self.element_strides)
         # Not as_strided, which rebuilds the type from its description: ml_dtypes' FLOAT8_E5M2 has none NumPy can read.
-        return np.ndarray(self.shape, flat.dtype, flat, self.offset * flat.itemsize, steps)
+        view: npt.NDArray[Any] = np.ndarray(self.shape, flat.dtype, flat, self.offset * flat.itemsize, steps)
+        return view
 
 
 def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:

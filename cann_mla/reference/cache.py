@@ -55,22 +55,16 @@ def token_rows(
     index = cache_index.reshape(-1).astype(np.int64)
     if mode in ("PA_BSND", "PA_NZ"):
         if index.size != tokens:
-            raise ValueError(
-                f"cache_mode {mode} needs one entry of cache_index a token: {tokens}, not {index.size}"
-            )
+            raise ValueError(f"cache_mode {mode} needs one entry of cache_index a token: {tokens}, not {index.size}")
         return index
     entry, position = _block_of_tokens(token_shape, block_size, actual_seq_len)
     if tokens and int(entry.max()) >= index.size:
-        raise ValueError(
-            f"cache_index has {index.size} entries, the sequences take {int(entry.max()) + 1} blocks"
-        )
+        raise ValueError(f"cache_index has {index.size} entries, the sequences take {int(entry.max()) + 1} blocks")
     blocks = index[entry]
     return np.where(blocks < 0, np.int64(-1), blocks * block_size + position % block_size)
 
 
-def _block_of_tokens(
-    token_shape: tuple[int, ...], block_size: int, actual_seq_len: Array | None
-) -> tuple[Rows, Rows]:
+def _block_of_tokens(token_shape: tuple[int, ...], block_size: int, actual_seq_len: Array | None) -> tuple[Rows, Rows]:
     """Entry of cache_index, and position in its sequence, for every token."""
     if len(token_shape) == 2:
         batch, length = token_shape

@@ -75,9 +75,7 @@ class Modes:
     def needed(self, operand: Array | None, name: str) -> Array:
         """Operand that the scenario cannot do without; ValueError where it is missing."""
         if operand is None:
-            raise ValueError(
-                f"weight_quant_mode {self.weight} with kv_cache_quant_mode {self.cache} needs {name}"
-            )
+            raise ValueError(f"weight_quant_mode {self.weight} with kv_cache_quant_mode {self.cache} needs {name}")
         return operand
 
     def stored(self, values: Array) -> Array:

@@ -31,9 +31,7 @@ def mla_prolog_v1(*, soc: str = "Ascend910B", precision: str = "device", **opera
     if soc == "Ascend950":
         raise ValueError("aclnnMlaProlog and aclnnMlaPrologV2WeightNz do not exist on Ascend950; use V3")
     weight, cache = _modes_of_types(operands)
-    return mla_prolog_v3(
-        weight_quant_mode=weight, kv_cache_quant_mode=cache, soc=soc, precision=precision, **operands
-    )
+    return mla_prolog_v3(weight_quant_mode=weight, kv_cache_quant_mode=cache, soc=soc, precision=precision, **operands)
 
 
 def mla_prolog_v2(*, soc: str = "Ascend910B", precision: str = "device", **operands: Any) -> MlaPrologResult:

@@ -83,10 +83,7 @@ def test_nz_scatter_addresses_elements_as_specified() -> None:
     for row, value in zip(rows, values, strict=True):
         block, offset = divmod(int(row), block_size)
         for c in range(width):
-            assert (
-                flat[block * block_size * width + (c // c0) * block_size * c0 + offset * c0 + c % c0]
-                == value[c]
-            )
+            assert flat[block * block_size * width + (c // c0) * block_size * c0 + offset * c0 + c % c0] == value[c]
     assert np.count_nonzero(flat) == np.count_nonzero(values)
 
 

@@ -143,18 +143,14 @@ def cache_rows(o: dict[str, Any], cache: np.ndarray, declared: np.ndarray) -> np
         return np.stack([flat[i * width : (i + 1) * width] for i in index])
     c0 = 32 // declared.itemsize
     c = np.arange(width)
-    return np.stack(
-        [flat[(i // 16) * 16 * width + (c // c0) * 16 * c0 + (i % 16) * c0 + c % c0] for i in index]
-    )
+    return np.stack([flat[(i // 16) * 16 * width + (c // c0) * 16 * c0 + (i % 16) * c0 + c % c0] for i in index])
 
 
 def run(o: dict[str, Any], **settings: Any) -> MlaPrologResult:
     return mla_prolog_v3(**o, **settings)
 
 
-def check_key(
-    o: dict[str, Any], result: MlaPrologResult, truth: dict[str, np.ndarray], rtol: float, off: int
-) -> None:
+def check_key(o: dict[str, Any], result: MlaPrologResult, truth: dict[str, np.ndarray], rtol: float, off: int) -> None:
     """Compare the written cache rows; quantised elements may be `off` apart, floating ones `rtol`."""
     kind, cache = dtype(o["kv_cache"].dtype), o["kv_cache_quant_mode"]
     rows = cache_rows(o, result.kv_cache, o["kv_cache"])
@@ -225,9 +221,7 @@ def test_device_precision_stays_near_the_textbook(
     if cache == 1:
         check_elements(query, truth["query"], off=2)
         assert result.dequant_scale_q_nope is not None
-        np.testing.assert_allclose(
-            result.dequant_scale_q_nope, truth["scale"], rtol=0.1 if weight == 3 else 0.03
-        )
+        np.testing.assert_allclose(result.dequant_scale_q_nope, truth["scale"], rtol=0.1 if weight == 3 else 0.03)
     else:
         close(real(query), truth["query"])
     close(real(result.query_rope).reshape(truth["query_rope"].shape), truth["query_rope"])
@@ -240,9 +234,7 @@ def close(values: np.ndarray, truth: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize(("weight", "cache"), [(0, 0), (1, 2), (2, 1), (3, 1), (5, 0)])
-def test_query_norm_is_the_operand_of_the_up_projection(
-    prolog_operands: Make, weight: int, cache: int
-) -> None:
+def test_query_norm_is_the_operand_of_the_up_projection(prolog_operands: Make, weight: int, cache: int) -> None:
     o = prolog_operands(weight, cache, tokens=(2, 2))
     result = run(o, soc="Ascend950", query_norm=True)
     without = run(o, soc="Ascend950")

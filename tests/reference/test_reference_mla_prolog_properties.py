@@ -18,9 +18,7 @@ Make = Callable[..., dict[str, Any]]
 SOME_SCENARIOS = [(0, 0), (1, 2), (1, 3), (2, 1), (3, 1), (4, 3), (5, 1)]
 TOKENS = 7
 PER_TOKEN = ("token_x", "rope_sin", "rope_cos", "cache_index", "dequant_scale_x")
-once_a_fixture = settings(
-    max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+once_a_fixture = settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def run(o: dict[str, Any], **changes: Any) -> MlaPrologResult:
@@ -63,9 +61,7 @@ def assert_same_up_to_summation(one: np.ndarray, other: np.ndarray) -> None:
 @pytest.mark.parametrize(("weight", "cache"), SOME_SCENARIOS)
 @given(order=st.permutations(range(TOKENS)))
 @once_a_fixture
-def test_permuting_tokens_permutes_outputs(
-    prolog_operands: Make, weight: int, cache: int, order: list[int]
-) -> None:
+def test_permuting_tokens_permutes_outputs(prolog_operands: Make, weight: int, cache: int, order: list[int]) -> None:
     o = prolog_operands(weight, cache, tokens=(TOKENS,))
     permuted = run({name: value[order] if name in PER_TOKEN else value for name, value in o.items()})
     straight = run(o)
@@ -81,9 +77,7 @@ def test_permuting_tokens_permutes_outputs(
 @pytest.mark.parametrize(("weight", "cache"), SOME_SCENARIOS)
 @given(token=st.integers(0, TOKENS - 1))
 @once_a_fixture
-def test_changing_one_token_changes_only_its_rows(
-    prolog_operands: Make, weight: int, cache: int, token: int
-) -> None:
+def test_changing_one_token_changes_only_its_rows(prolog_operands: Make, weight: int, cache: int, token: int) -> None:
     o = prolog_operands(weight, cache, tokens=(TOKENS,))
     other = o["token_x"].copy()
     other[token] = other[token, ::-1]
@@ -170,9 +164,7 @@ def test_cache_scale_divides_the_rotated_query_by_that_of_the_query(prolog_opera
 
 @pytest.mark.parametrize(("weight", "cache"), SOME_SCENARIOS)
 @pytest.mark.parametrize(("mode", "tokens"), [("PA_BSND", (0,)), ("TND", (0,)), ("BSND", (2, 0))])
-def test_no_tokens(
-    prolog_operands: Make, weight: int, cache: int, mode: str, tokens: tuple[int, ...]
-) -> None:
+def test_no_tokens(prolog_operands: Make, weight: int, cache: int, mode: str, tokens: tuple[int, ...]) -> None:
     o = prolog_operands(weight, cache, tokens=tokens, mode=mode)
     result = run(o)
     assert result.query.shape == (*tokens, 2, 512)
@@ -181,9 +173,7 @@ def test_no_tokens(
 
 
 @pytest.mark.parametrize(("weight", "cache"), SOME_SCENARIOS)
-def test_a_cache_without_blocks_leaves_the_query_path_as_it_is(
-    prolog_operands: Make, weight: int, cache: int
-) -> None:
+def test_a_cache_without_blocks_leaves_the_query_path_as_it_is(prolog_operands: Make, weight: int, cache: int) -> None:
     o = prolog_operands(weight, cache)
     empty = {name: o[name][:0] for name in ("kv_cache", "kr_cache")}
     for full, bare in zip(outputs(run(o)), outputs(run(o, **empty)), strict=True):
@@ -213,9 +203,7 @@ def test_nan_stays_with_its_token(prolog_operands: Make, weight: int, cache: int
         assert not bits(result.query_norm)[2].any()
 
 
-def test_blocks_of_tokens_and_heads_do_not_show(
-    prolog_operands: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_blocks_of_tokens_and_heads_do_not_show(prolog_operands: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     o = prolog_operands(2, 1, tokens=(11,))
     whole = run(o)
     monkeypatch.setattr("cann_mla.reference.mla_prolog._TOKENS_AT_ONCE", 3)

@@ -74,8 +74,7 @@ def test_v2_reads_the_first_of_512_cache_scales(prolog_operands: Make) -> None:
     wide[0, 0] = o["quant_scale_ckv"][0]
     given = {name: value for name, value in o.items() if name not in MODES}
     assert (
-        mla_prolog_v2(**{**given, "quant_scale_ckv": wide}).kv_cache.tobytes()
-        == mla_prolog_v3(**o).kv_cache.tobytes()
+        mla_prolog_v2(**{**given, "quant_scale_ckv": wide}).kv_cache.tobytes() == mla_prolog_v3(**o).kv_cache.tobytes()
     )
 
 
