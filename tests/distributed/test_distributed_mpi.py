@@ -82,6 +82,6 @@ def test_without_mpi4py(monkeypatch: pytest.MonkeyPatch) -> None:
         MpiExchange()
 
 
-def test_importing_the_package_does_not_import_mpi4py() -> None:
+def test_importing_the_package_does_not_import_mpi4py(tmp_path: Path) -> None:
     code = "import sys, cann_mla.distributed; assert 'mpi4py' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=SECONDS)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=SECONDS, cwd=tmp_path)  # not the checkout's folder

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -86,7 +87,7 @@ def test_what_is_missing_is_named(torch: FakeTorch, monkeypatch: pytest.MonkeyPa
         ops.mla_prolog_quant(*(FakeTensor() for _ in NAMES), via="pypto")  # type: ignore[arg-type]
 
 
-def test_nothing_is_imported_for_the_composition() -> None:
+def test_nothing_is_imported_for_the_composition(tmp_path: Path) -> None:
     program = """
 import sys
 class Trap:
@@ -104,7 +105,8 @@ with cann_mla.Device(0), cann_mla.Stream() as stream:
     stream.synchronize()
 print('done')
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    command = [sys.executable, "-c", program]  # python -c looks into the current folder first: not the checkout's
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path)
     assert (done.stdout, done.returncode) == ("done\n", 0), done.stderr
 
 
