@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -161,6 +163,7 @@ def test_use_after_close(device: cann_mla.Device) -> None:
 
 def test_list_is_independent_of_its_tensors(device: cann_mla.Device) -> None:
     first, second = Tensor.zeros((2,), "FP32"), Tensor.zeros((3,), "INT8")
+    gc.collect()  # what earlier tests left in cycles must not go in between
     live = c.cannMlaSimLiveHandles(c.CANN_MLA_SIM_TENSOR)
     both = TensorList([first, None, second])
     again = TensorList([first])
@@ -211,6 +214,7 @@ def test_scalar_list_makes_its_own_scalars(device: cann_mla.Device) -> None:
 
 def test_no_handle_is_left(device: cann_mla.Device) -> None:
     kinds = [c.CANN_MLA_SIM_TENSOR, c.CANN_MLA_SIM_TENSOR_LIST, c.CANN_MLA_SIM_SCALAR, c.CANN_MLA_SIM_INT_ARRAY]
+    gc.collect()  # what earlier tests left in cycles must not go in between
     before = [c.cannMlaSimLiveHandles(kind) for kind in kinds]
     for _ in range(50):
         tensor = Tensor.zeros((2, 2), "FP16")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -92,6 +93,7 @@ def test_plans_and_error_texts_do_not_mix(device: cann_mla.Device) -> None:
     operator: Any = cann_mla.operator("aclnnMlaPrologV3WeightNz")
     device.use()
     given, wrong = tensors(0), tensors(2)
+    gc.collect()  # what earlier tests left in cycles must not go in between
     executors = c.cannMlaSimLiveHandles(c.CANN_MLA_SIM_EXECUTOR)
 
     def work(number: int) -> None:

@@ -124,6 +124,7 @@ def test_plan_runs_once(operator: Any, tensors: dict[str, Tensor], stream: Strea
 
 
 def test_plan_that_never_ran_destroys_its_executor(operator: Any, tensors: dict[str, Tensor]) -> None:
+    gc.collect()  # what earlier tests left in cycles must not go in between
     before = c.cannMlaSimLiveHandles(c.CANN_MLA_SIM_EXECUTOR)
     plan = operator.prepare(**tensors, **ATTRIBUTES)
     assert c.cannMlaSimLiveHandles(c.CANN_MLA_SIM_EXECUTOR) == before + 1
@@ -313,6 +314,7 @@ def test_many_calls_without_a_synchronisation_stay_flat(operator: Any, device: c
     content["krCacheRef"] = np.zeros((0, 1, 64), BF16)
     del content["cacheIndexOptional"]
     made = {**upload(content), **ATTRIBUTES, "cacheModeOptional": "TND"}
+    gc.collect()  # what earlier tests left in cycles must not go in between
     executors = c.cannMlaSimLiveHandles(c.CANN_MLA_SIM_EXECUTOR)
     before = c.cannMlaSimDeviceBytes(0)
     for _ in range(20_000):

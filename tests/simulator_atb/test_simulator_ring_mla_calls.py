@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import ml_dtypes
@@ -115,6 +116,7 @@ def test_nothing_is_left_behind(stream: cann_mla.Stream) -> None:
     call = Call([[4], [9]])
     operator()(stream=stream, **call.arguments)  # the thread's context stays with the device
     kinds = (c.CANN_MLA_SIM_ATB_CONTEXT, c.CANN_MLA_SIM_ATB_OPERATION, c.CANN_MLA_SIM_EXECUTOR)
+    gc.collect()  # what earlier tests left in cycles must not go in between
     before = [c.cannMlaSimLiveHandles(kind) for kind in kinds]
     for _ in range(20):
         operator()(stream=stream, **call.arguments)
