@@ -205,7 +205,14 @@ class Library:
         name = self.aclrtGetSocName()
         return None if name == ffi.NULL else ffi.string(name).decode()
 
+    @property
+    def product(self) -> str | None:
+        """Product line of the chip (``"Ascend910B"`` for ``"Ascend910B1"``), or None if it is not known."""
+        chip = self.soc or ""
+        return next((product for product in PRODUCTS if chip.startswith(product)), None)
 
+
+PRODUCTS = ("Ascend910B", "Ascend910_93", "Ascend950")
 _loaded: Library | None = None
 _loading = Lock()
 _forked = False

@@ -53,7 +53,18 @@ class Operator:
     for an array or list becomes one that the plan owns. An operator may be used by many threads at once.
     """
 
+    _last_roles: tuple[Role, ...] = (Role.WORKSPACE_SIZE, Role.EXECUTOR)
+    _last_words = "the workspace size and the executor: it is no aclnn operator"
+
     def __init__(self, library: Library, signature: Signature, run: Signature, first: Any, second: Any) -> None:
+        self._read(library, signature, run, first, second)
+        self._spare: list[tuple[Any, Any]] = []
+        if not any(p.type == "float" for p in self._resolved.operands):  # cffi does not check the range of those
+            parts = (first, self._index, tuple(self._template), _KINDS, STRINGS, _NULL, self._spare, self._finish)
+            self.prepare = compiled("_phase_one").phase_one((*parts, self.prepare))  # type: ignore[method-assign]
+
+    def _read(self, library: Library, signature: Signature, run: Signature, first: Any, second: Any) -> None:
+        """Make the tables of the prototype."""
         self.name = run.name
         self.signature = signature
         self.__doc__ = document(signature, run)
@@ -62,16 +73,10 @@ class Operator:
         self._second = second
         self._resolved = library.prototypes.resolve(signature)
         operands = self._resolved.operands
-        if self._resolved.parameters != operands + self._resolved.with_role(Role.WORKSPACE_SIZE, Role.EXECUTOR):
-            raise TypeError(
-                f"{signature.name} does not end with the workspace size and the executor: it is no aclnn operator"
-            )
+        if self._resolved.parameters != operands + self._resolved.with_role(*self._last_roles):
+            raise TypeError(f"{signature.name} does not end with {self._last_words}")
         self._index = {p.name: i for i, p in enumerate(operands)}
         self._template = [_NULL if p.optional and p.type.endswith("*") else _MISSING for p in operands]
-        self._spare: list[tuple[Any, Any]] = []
-        if not any(p.type == "float" for p in operands):  # cffi does not check the range of those
-            parts = (first, self._index, tuple(self._template), _KINDS, STRINGS, _NULL, self._spare, self._finish)
-            self.prepare = compiled("_phase_one").phase_one((*parts, self.prepare))  # type: ignore[method-assign]
 
     def __repr__(self) -> str:
         return f"<Operator {self.name}({', '.join(self._index)})>"

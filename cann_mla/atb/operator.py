@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from threading import get_ident
 from typing import Any
 
-from cann_mla.arguments import convert, document
+from cann_mla.arguments import convert
 from cann_mla.atb.context import AtbContext, destroy_operation, thread_context
 from cann_mla.binding import abi
 from cann_mla.headers import Role, Signature
@@ -22,7 +22,6 @@ from cann_mla.two_phase import Operator
 
 _ffi = abi().ffi
 _NULL = _ffi.NULL
-_MISSING = object()
 
 HOST_OPERANDS: dict[str, frozenset[str]] = {
     "AtbRingMLA": frozenset({"seqLen"}),
@@ -40,20 +39,13 @@ class AtbOperator(Operator):
     for other operands, and what ATB reads on the host (:data:`HOST_OPERANDS`) must be tensors made with ``host=True``.
     """
 
+    _last_roles = (Role.WORKSPACE_SIZE, Role.EXECUTOR, Role.CONTEXT)
+    _last_words = "workspace size, operation and context"
+
     def __init__(self, library: Library, signature: Signature, run: Signature, first: Any, second: Any) -> None:
-        self.name = run.name
-        self.signature = signature
-        self.__doc__ = document(signature, run)
-        self._library = library
-        self._first = first
-        self._second = second
-        self._resolved = library.prototypes.resolve(signature)
-        operands = self._resolved.operands
-        last = self._resolved.with_role(Role.WORKSPACE_SIZE, Role.EXECUTOR, Role.CONTEXT)
-        if self._resolved.parameters != operands + last or len(last) != 3:
-            raise TypeError(f"{signature.name} does not end with workspace size, operation and context")
-        self._index = {p.name: i for i, p in enumerate(operands)}
-        self._template = [_NULL if p.optional and p.type.endswith("*") else _MISSING for p in operands]
+        self._read(library, signature, run, first, second)
+        if len(self._resolved.with_role(*self._last_roles)) != len(self._last_roles):
+            raise TypeError(f"{signature.name} does not end with {self._last_words}")
 
     def prepare(  # type: ignore[override]
         self, /, repeatable: bool = False, context: AtbContext | None = None, **arguments: Any

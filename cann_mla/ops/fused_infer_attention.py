@@ -17,7 +17,6 @@ from cann_mla.libraries import load
 from cann_mla.ops.call import Operand, Operands, OperatorCall
 from cann_mla.ops.fused_infer_attention_shapes import find_sizes, output_dtype
 from cann_mla.ops.fused_infer_attention_versions import choose_version, parameters, symbol
-from cann_mla.ops.mla_prolog import product_of
 from cann_mla.ops.sequence_lengths import Lengths
 from cann_mla.runtime.stream import Stream
 from cann_mla.tensor import Tensor, TensorList
@@ -214,7 +213,7 @@ def fused_infer_attention(
     first_key, first_value = _first("key", key), _first("value", value)
     kinds = [_kind("query", query), _kind("key", first_key), _kind("value", first_value)]
     asked = {n: v for n, v in given.items() if n not in ("num_heads", "block_size")}
-    chosen = choose_version(asked, kinds, product=product_of(load().soc), version=version)
+    chosen = choose_version(asked, kinds, product=load().product, version=version)
     sizes = find_sizes(
         input_layout, tuple(query.shape), tuple(first_key.shape), tuple(first_value.shape),
         num_heads=num_heads, num_key_value_heads=num_key_value_heads,

@@ -220,7 +220,7 @@ def mla_prolog_v3(
     Source: CANN's documentation of aclnnMlaPrologV3WeightNz.
     """
     given = {n: v for n, v in locals().items() if n not in _NO_OPERANDS}
-    chosen = scenario(quant, cache_mode=cache_mode, product=product_of(load().soc))
+    chosen = scenario(quant, cache_mode=cache_mode, product=load().product)
     sizes = _Sizes.of(token_x, weight_dq, weight_uk, rope_cos)
     tokens, heads = sizes.tokens, sizes.heads
     scale_q = norm = norm_scale = None
@@ -339,12 +339,6 @@ def mla_prolog_v1(
         rope = call.output("query_rope", query_rope, (*shape, sizes.rope), "BF16")
         call.run()
     return MlaPrologResult(q, rope, kv_cache, kr_cache)
-
-
-def product_of(soc: str | None) -> str | None:
-    """Product line of a chip (``"Ascend910B1"`` -> ``"Ascend910B"``), or None if it is not known."""
-    prefixes = {"Ascend910B": "Ascend910B", "Ascend910_93": "Ascend910_93", "Ascend950": "Ascend950"}
-    return next((product for prefix, product in prefixes.items() if soc and soc.startswith(prefix)), None)
 
 
 def _dtype_name(operand: Operand) -> str:

@@ -50,7 +50,6 @@ import numpy as np
 from cann_mla.libraries import load
 from cann_mla.ops import mla_prolog_quant_pypto as pypto
 from cann_mla.ops.call import Operand
-from cann_mla.ops.mla_prolog import product_of
 from cann_mla.ops.mla_prolog_quant_chain import Chain
 from cann_mla.ops.mla_prolog_quant_checks import Described, check
 from cann_mla.ops.sequence import OperatorSequence
@@ -170,7 +169,7 @@ class MlaPrologQuantPlan:
             {name: Described.of(tensor) for name, tensor in operands.items()},
             quantised=quantised,
             any_sizes=any_sizes,
-            product=product_of(load().soc),
+            product=load().product,
         )
         for name, (shape, element) in self.sizes.outputs(quantised=quantised).items():
             if name not in operands:

@@ -7,12 +7,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-import cann_mla
 from cann_mla import simulator
 
 SOURCES = Path(__file__).parent / "custom_package"
@@ -86,17 +85,3 @@ def installation() -> Callable[..., Path]:
 def run_python() -> Callable[..., str]:
     """Runs a program in a process of its own."""
     return _run_python
-
-
-@pytest.fixture(scope="module")
-def device() -> Iterator[cann_mla.Device]:
-    cann_mla.load("sim")
-    with cann_mla.Device(0) as opened:
-        yield opened
-
-
-@pytest.fixture
-def stream(device: cann_mla.Device) -> Iterator[cann_mla.Stream]:
-    device.use()
-    with cann_mla.Stream() as opened:
-        yield opened
