@@ -3,12 +3,14 @@
 #include <memory>
 #include <string>
 
+#include "core/entry.hpp"
 #include "core/error.hpp"
 #include "runtime/context.hpp"
 
 namespace sim::atb {
 
 ::atb::Status Context::SetExecuteStream(aclrtStream stream) {
+    SIM_API_NAMED("atb::Context::SetExecuteStream");
     std::lock_guard lock(mutex_);
     streams_[0] = stream;
     return ATB_NO_ERROR;
@@ -29,6 +31,7 @@ bool Context::GetAsyncTilingCopyStatus() const {
 }
 
 ::atb::Status Context::SetExecuteStreams(const std::vector<aclrtStream>& streams) {
+    SIM_API_NAMED("atb::Context::SetExecuteStreams");
     if (streams.empty()) {
         return fail("atb::Context::SetExecuteStreams", ATB_ERROR_INVALID_PARAM, "streams is empty; give at least one");
     }
@@ -73,6 +76,7 @@ namespace atb {
 
 // ATB allocates its tiling buffers here, which takes a device.
 Status CreateContext(Context** context) {
+    SIM_API_NAMED("atb::CreateContext");
     const char* api = "atb::CreateContext";
     if (context == nullptr) return sim::fail(api, ATB_ERROR_INVALID_PARAM, "context is null; give the address of one");
     if (!sim::currentContext()) {
@@ -86,6 +90,7 @@ Status CreateContext(Context** context) {
 // The functions would provide tiling buffers, which the simulator has no use for.
 Status CreateContext(Context** context, const std::function<void*(size_t)>& alloc,
                      const std::function<void(void*)>& dealloc) {
+    SIM_API_NAMED("atb::CreateContext");
     if (static_cast<bool>(alloc) != static_cast<bool>(dealloc)) {
         return sim::fail("atb::CreateContext", ATB_ERROR_INVALID_PARAM, "give both alloc and dealloc, or neither");
     }
@@ -93,6 +98,7 @@ Status CreateContext(Context** context, const std::function<void*(size_t)>& allo
 }
 
 Status CreateContext(Context** context, uint32_t hostTilingBlockNum, uint32_t deviceTilingBlockNum) {
+    SIM_API_NAMED("atb::CreateContext");
     const char* api = "atb::CreateContext";
     if (hostTilingBlockNum < 128 || hostTilingBlockNum > 1024) {
         return sim::fail(api, ATB_ERROR_INVALID_PARAM,
@@ -107,6 +113,7 @@ Status CreateContext(Context** context, uint32_t hostTilingBlockNum, uint32_t de
 
 // ATB answers 0 to null; to what is no context it would crash.
 Status DestroyContext(Context* context) {
+    SIM_API_NAMED("atb::DestroyContext");
     if (context == nullptr) return ATB_NO_ERROR;
     if (!sim::atb::findContext(context)) {
         return sim::fail("atb::DestroyContext", ATB_ERROR_INVALID_CONTEXT_ADDR,

@@ -8,6 +8,7 @@
 #include "atb/atb_acl.h"
 #include "atb/checks.hpp"
 #include "atb/operation.hpp"
+#include "core/entry.hpp"
 #include "numeric/gemm.hpp"
 #include "numeric/parallel.hpp"
 
@@ -195,6 +196,7 @@ atb_Status AtbFusedAddTopkDivGetWorkspaceSize(const aclTensor* x, const aclTenso
                                               uint32_t n, uint32_t k, int activationType, bool isNorm, float scale,
                                               bool enableExpertMapping, aclTensor* y, aclTensor* indices,
                                               uint64_t* workspaceSize, atb_Operation** op, atb_Context* context) {
+    SIM_API;
     sim::atb::PhaseOne call("AtbFusedAddTopkDiv", workspaceSize, op, context);
     sim::atb::RouterParams params{groupNum, groupTopk, n, k, activationType, isNorm, scale, enableExpertMapping};
     if (int32_t status = call.create<sim::atb::FusedAddTopkDiv>(params)) return status;
@@ -210,6 +212,7 @@ atb_Status AtbFusedAddTopkDivGetWorkspaceSize(const aclTensor* x, const aclTenso
 }
 
 atb_Status AtbFusedAddTopkDiv(void* workspace, uint64_t workspaceSize, atb_Operation* op, atb_Context* context) {
+    SIM_API;
     return sim::atb::phaseTwo("AtbFusedAddTopkDiv", workspace, workspaceSize, op, context);
 }
 

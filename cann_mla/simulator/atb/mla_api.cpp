@@ -1,5 +1,6 @@
 #include "atb/atb_acl.h"
 #include "atb/mla.hpp"
+#include "core/entry.hpp"
 
 extern "C" {
 
@@ -9,6 +10,7 @@ atb_Status AtbMLAGetWorkspaceSize(const aclTensor* qNope, const aclTensor* qRope
                                   const aclTensor* pvDescale, int32_t headNum, float qkScale, int32_t kvHeadNum,
                                   int maskType, int calcType, uint8_t cacheMode, aclTensor* attenOut, aclTensor* lse,
                                   uint64_t* workspaceSize, atb_Operation** op, atb_Context* context) {
+    SIM_API;
     sim::atb::PhaseOne call("AtbMLA", workspaceSize, op, context);
     sim::atb::MlaParams params{headNum, qkScale, kvHeadNum, maskType, calcType, cacheMode};
     if (int32_t status = call.create<sim::atb::Mla>(params)) return status;
@@ -31,6 +33,7 @@ atb_Status AtbMLAGetWorkspaceSize(const aclTensor* qNope, const aclTensor* qRope
 }
 
 atb_Status AtbMLA(void* workspace, uint64_t workspaceSize, atb_Operation* op, atb_Context* context) {
+    SIM_API;
     return sim::atb::phaseTwo("AtbMLA", workspace, workspaceSize, op, context);
 }
 
@@ -40,6 +43,7 @@ atb_Status AtbMLAPreFillGetWorkspaceSize(const aclTensor* q, const aclTensor* qR
                                          float qkScale, int32_t kvHeadNum, int maskType, uint8_t cacheMode,
                                          aclTensor* attenOut, uint64_t* workspaceSize, atb_Operation** op,
                                          atb_Context* context) {
+    SIM_API;
     sim::atb::PhaseOne call("AtbMLAPreFill", workspaceSize, op, context);
     constexpr int prefill = static_cast<int>(sim::atb::MlaCalc::Prefill);
     sim::atb::MlaParams params{headNum, qkScale, kvHeadNum, maskType, prefill, cacheMode};
@@ -58,6 +62,7 @@ atb_Status AtbMLAPreFillGetWorkspaceSize(const aclTensor* q, const aclTensor* qR
 }
 
 atb_Status AtbMLAPreFill(void* workspace, uint64_t workspaceSize, atb_Operation* op, atb_Context* context) {
+    SIM_API;
     return sim::atb::phaseTwo("AtbMLAPreFill", workspace, workspaceSize, op, context);
 }
 

@@ -1,5 +1,6 @@
 #include "atb/atb_acl.h"
 #include "atb/mla_preprocess.hpp"
+#include "core/entry.hpp"
 
 extern "C" {
 
@@ -14,6 +15,7 @@ atb_Status AtbMLAPreprocessGetWorkspaceSize(
     uint32_t, uint32_t, uint32_t, float, uint32_t, uint32_t, bool, bool, bool, uint8_t cacheMode, uint16_t quantMode,
     aclTensor* qOut0, aclTensor* kvCacheOut0, aclTensor* qOut1, aclTensor* kvCacheOut1, uint64_t* workspaceSize,
     atb_Operation** op, atb_Context* context) {
+    SIM_API;
     sim::atb::PhaseOne call("AtbMLAPreprocess", workspaceSize, op, context);
     sim::atb::MlaPreprocessParams params{cacheMode, quantMode};
     if (int32_t status = call.create<sim::atb::MlaPreprocess>(params)) return status;
@@ -56,6 +58,7 @@ atb_Status AtbMLAPreprocessGetWorkspaceSize(
 }
 
 atb_Status AtbMLAPreprocess(void* workspace, uint64_t workspaceSize, atb_Operation* op, atb_Context* context) {
+    SIM_API;
     return sim::atb::phaseTwo("AtbMLAPreprocess", workspace, workspaceSize, op, context);
 }
 

@@ -6,7 +6,8 @@
 
 #include "atb/checks.hpp"
 #include "atb/context.hpp"
-#include "core/findings.hpp"
+#include "checker/finding.hpp"
+#include "core/entry.hpp"
 #include "runtime/context.hpp"
 
 namespace sim::atb {
@@ -27,7 +28,8 @@ std::shared_ptr<const TensorObject> asAtbSeesIt(const char* api, const char* nam
     desc.storageShape = desc.shape;
     desc.offset = 0;
     if (tensor.desc.offset != 0 || !tensor.desc.isDense()) {
-        report(std::string(api) + ": " + name + " is a view; ATB ignores strides and offset and reads dense memory");
+        report("ignored-strides", std::string(api) + ": " + name + " is a view with strides or an offset",
+               "make the tensor dense, or give the address of its first element");
     }
     return seen;
 }
@@ -106,8 +108,9 @@ int32_t Operation::setUp(Tensors tensors, uint64_t& workspaceSize, ::atb::Contex
     executor->operands = operandsOf(tensors);
     executor->refusal = planned.tilingFailure;
     if (planned.tilingFailure) {
-        report(std::string(api_) +
-               ": setup returns 0, but tiling failed and the launch will be refused: " + planned.tilingFailure->text);
+        report("swallowed-tiling",
+               std::string(api_) + ": setup returns 0, but tiling failed and the launch will be refused: " +
+                   planned.tilingFailure->text);
     } else {
         executor->workspaceBytes = planned.workspace;
         executor->kernel = std::move(planned.kernel);
@@ -200,6 +203,7 @@ namespace atb {
 
 // ATB answers 0 to null; to what is no operation it would crash.
 Status DestroyOperation(Operation* operation) {
+    SIM_API_NAMED("atb::DestroyOperation");
     if (operation == nullptr) return ATB_NO_ERROR;
     if (!sim::atb::findOperation(operation)) {
         return sim::fail("atb::DestroyOperation", ATB_ERROR_INVALID_OPERATION_ADDR,
@@ -210,6 +214,7 @@ Status DestroyOperation(Operation* operation) {
 }
 
 Status SetExecuteStreamId(Operation* operation, uint32_t streamId) {
+    SIM_API_NAMED("atb::SetExecuteStreamId");
     sim::atb::Operation* found = sim::atb::findOperation(operation);
     if (!found) {
         return sim::fail("atb::SetExecuteStreamId", ATB_ERROR_INVALID_OPERATION_ADDR, "operation is null or dead");

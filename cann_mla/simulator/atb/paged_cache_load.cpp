@@ -7,6 +7,7 @@
 #include "atb/atb_acl.h"
 #include "atb/checks.hpp"
 #include "atb/operation.hpp"
+#include "core/entry.hpp"
 
 namespace sim::atb {
 
@@ -215,6 +216,7 @@ atb_Status AtbPagedCacheLoadGetWorkspaceSize(const aclTensor* keyCache, const ac
                                              const aclTensor* key, const aclTensor* value, const aclTensor* seqStarts,
                                              int8_t kvCacheCfg, bool isSeqLensCumsumType, bool hasSeqStarts,
                                              uint64_t* workspaceSize, atb_Operation** op, atb_Context* context) {
+    SIM_API;
     sim::atb::PhaseOne call("AtbPagedCacheLoad", workspaceSize, op, context);
     sim::atb::PagedCacheLoadParams params{kvCacheCfg, isSeqLensCumsumType, hasSeqStarts};
     if (int32_t status = call.create<sim::atb::PagedCacheLoad>(params)) return status;
@@ -231,6 +233,7 @@ atb_Status AtbPagedCacheLoadGetWorkspaceSize(const aclTensor* keyCache, const ac
 }
 
 atb_Status AtbPagedCacheLoad(void* workspace, uint64_t workspaceSize, atb_Operation* op, atb_Context* context) {
+    SIM_API;
     return sim::atb::phaseTwo("AtbPagedCacheLoad", workspace, workspaceSize, op, context);
 }
 

@@ -1,5 +1,6 @@
 #include "atb/atb_acl.h"
 #include "atb/ring_mla.hpp"
+#include "core/entry.hpp"
 
 extern "C" {
 
@@ -10,6 +11,7 @@ atb_Status AtbRingMLAGetWorkspaceSize(const aclTensor* querySplit1, const aclTen
                                       int kernelType, int maskType, int inputLayout, int calcType, aclTensor* output,
                                       aclTensor* softmaxLse, uint64_t* workspaceSize, atb_Operation** op,
                                       atb_Context* context) {
+    SIM_API;
     sim::atb::PhaseOne call("AtbRingMLA", workspaceSize, op, context);
     sim::atb::RingMlaParams params{headNum, kvHeadNum, qkScale, kernelType, maskType, inputLayout, calcType};
     if (int32_t status = call.create<sim::atb::RingMla>(params)) return status;
@@ -30,6 +32,7 @@ atb_Status AtbRingMLAGetWorkspaceSize(const aclTensor* querySplit1, const aclTen
 }
 
 atb_Status AtbRingMLA(void* workspace, uint64_t workspaceSize, atb_Operation* op, atb_Context* context) {
+    SIM_API;
     return sim::atb::phaseTwo("AtbRingMLA", workspace, workspaceSize, op, context);
 }
 

@@ -4,7 +4,7 @@
 
 #include "atb/checks.hpp"
 #include "atb/ring_mla.hpp"
-#include "core/findings.hpp"
+#include "checker/finding.hpp"
 
 namespace sim::atb {
 
@@ -148,7 +148,7 @@ std::optional<Rejection> RingMla::tilingFailure(const Tensors& t, const RingMlaW
 }
 
 void RingMla::reportTraps(const Tensors& t, const RingMlaWork& work) const {
-    auto tell = [&](const std::string& text) { report(std::string(api()) + ": " + text); };
+    auto tell = [&](const std::string& text) { report("ring-mla-trap", std::string(api()) + ": " + text); };
     const Tensor &query = t["querySplit1"], &key = t["keySplit1"], &seqLen = t["seqLen"], &mask = t["mask"];
     if (query.dim(1) != params_.headNum) {
         tell("headNum is " + std::to_string(params_.headNum) + ", but the queries have " +

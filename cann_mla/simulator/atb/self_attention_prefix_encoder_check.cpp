@@ -4,6 +4,7 @@
 #include "atb/atb_acl.h"
 #include "atb/checks.hpp"
 #include "atb/self_attention_prefix_encoder.hpp"
+#include "core/entry.hpp"
 
 namespace sim::atb {
 
@@ -213,6 +214,7 @@ atb_Status AtbSelfAttentionPrefixEncoderGetWorkspaceSize(const aclTensor* query,
                                                          int maskType, int32_t headNum, int32_t kvHeadNum,
                                                          float qkScale, aclTensor* attnOut, uint64_t* workspaceSize,
                                                          atb_Operation** op, atb_Context* context) {
+    SIM_API;
     sim::atb::PhaseOne call("AtbSelfAttentionPrefixEncoder", workspaceSize, op, context);
     sim::atb::PrefixEncoderParams params{maskType, headNum, kvHeadNum, qkScale};
     if (int32_t status = call.create<sim::atb::SelfAttentionPrefixEncoder>(params)) return status;
@@ -230,6 +232,7 @@ atb_Status AtbSelfAttentionPrefixEncoderGetWorkspaceSize(const aclTensor* query,
 
 atb_Status AtbSelfAttentionPrefixEncoder(void* workspace, uint64_t workspaceSize, atb_Operation* op,
                                          atb_Context* context) {
+    SIM_API;
     return sim::atb::phaseTwo("AtbSelfAttentionPrefixEncoder", workspace, workspaceSize, op, context);
 }
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "acl/acl_base.h"
-#include "core/findings.hpp"
+#include "checker/finding.hpp"
 #include "core/handles.hpp"
 #include "core/settings.hpp"
 
@@ -171,7 +171,7 @@ void *Arena::allocate(size_t size, const char *api) {
         if (!start) return nullptr;
         offset = *start + kDeviceAlignment;
         fillGuards(offset, size);
-        live_[offset] = Block{length, {reserved_ + offset, size, device_, api, threadNumber()}};
+        live_[offset] = Block{length, {reserved_ + offset, size, device_, originOf(api)}};
         used_ += size;
         peak_ = std::max(peak_, used_);
     }
@@ -214,9 +214,11 @@ void Arena::checkGuard(size_t offset, Block &block, const char *api) {
     bool before = intact(payload - kGuardBytes), after = intact(payload + block.info.size);
     if (before && after) return;
     block.guardReported = true;
-    report(std::string(api) + ": bytes were written " + (before ? "behind the end" : "before the start") +
-           " of device memory " + hex(block.info.address) + " (" + std::to_string(block.info.size) +
-           " bytes from " + block.info.madeBy + "); make the buffer as large as the tensor or the copy needs");
+    report({"out-of-bounds-write",
+            std::string(api) + " found that bytes were written " + (before ? "behind the end" : "before the start") +
+                " of device memory",
+            {"device memory", block.info.address, std::to_string(block.info.size) + " bytes"},
+            block.info.made});
 }
 
 const Block *Arena::blockAt(const void *address) const {
@@ -241,7 +243,7 @@ std::optional<std::string> Arena::rangeFault(const void *address, size_t bytes) 
     if (bytes <= room) return std::nullopt;
     return std::to_string(bytes) + " bytes at " + hex(address) + " go past the end of its allocation, which has " +
            std::to_string(room) + " bytes from there (" + std::to_string(block->info.size) + " bytes at " +
-           hex(block->info.address) + " from " + block->info.madeBy + ")";
+           hex(block->info.address) + " from " + block->info.made.api + ")";
 }
 
 MemoryUse Arena::use() const {

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "core/error.hpp"
+#include "core/origin.hpp"
 
 namespace sim __attribute__((visibility("default"))) {
 
@@ -23,10 +24,9 @@ constexpr size_t kDeviceAlignment = 512;
 
 struct AllocationInfo {
     void *address;
-    size_t size;         // as asked for
+    size_t size;  // as asked for
     int32_t device;
-    const char *madeBy;  // the C function
-    uint64_t madeInThread;
+    Origin made;
 };
 
 struct MemoryUse {

@@ -88,8 +88,7 @@ const char *kindName(Kind kind) {
 }
 
 void *makeHandle(Kind kind, std::shared_ptr<Object> object, const char *api) {
-    object->madeBy = api;
-    object->madeInThread = threadNumber();
+    object->made = originOf(api);
     uint32_t index = takeSlot();
     Slot &slot = registry().chunks[index / kChunkSize].load(std::memory_order_acquire)[index % kChunkSize];
     std::lock_guard lock(slot.mutex);
@@ -114,8 +113,7 @@ bool replaceObject(const void *handle, Kind kind, std::shared_ptr<Object> object
     if (slot == nullptr || kindOf(word) != kind) return false;
     std::lock_guard lock(slot->mutex);
     if (slot->handle != word) return false;
-    object->madeBy = slot->object->madeBy;
-    object->madeInThread = slot->object->madeInThread;
+    object->made = slot->object->made;
     slot->object.swap(object);
     return true;
 }
@@ -124,6 +122,7 @@ std::shared_ptr<Object> retire(const void *handle, Kind kind, Ending ending) {
     uint64_t word = wordOf(handle);
     Slot *slot = slotOf(word);
     if (slot == nullptr || kindOf(word) != kind) return nullptr;
+    ending.at = originOf(ending.by);
     std::shared_ptr<Object> object;
     {
         std::lock_guard lock(slot->mutex);

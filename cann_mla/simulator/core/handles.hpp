@@ -13,6 +13,8 @@
 #include <memory>
 #include <string>
 
+#include "core/origin.hpp"
+
 namespace sim __attribute__((visibility("default"))) {
 
 enum class Kind : uint8_t {
@@ -43,14 +45,14 @@ const char *kindName(Kind kind);
 class Object {
    public:
     virtual ~Object() = default;
-    const char *madeBy = "";  // the C function that made it
-    uint64_t madeInThread = 0;
+    Origin made;
 };
 
 // Who or what ended a handle.
 struct Ending {
     const char *by = "";    // the C function; "" when unknown
     bool consumed = false;  // ended by doing its work (an executor by phase two), not by a destroy call
+    Origin at = {};         // filled in by retire()
 };
 
 enum class State { Null, Live, Dead, Foreign };

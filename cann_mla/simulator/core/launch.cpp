@@ -5,8 +5,9 @@
 #include <stdexcept>
 #include <utility>
 
+#include "checker/fault_injection.hpp"
+#include "checker/finding.hpp"
 #include "core/device_memory.hpp"
-#include "core/findings.hpp"
 #include "core/operator.hpp"
 #include "core/strided.hpp"
 #include "runtime/context.hpp"
@@ -40,8 +41,13 @@ void *elementAddress(void *base, const TensorDesc &desc) {
 // One launch: addresses as they were when phase two was called, checked and translated when the task runs.
 class Run {
    public:
-    Run(std::shared_ptr<Executor> executor, void *workspace, uint64_t workspaceSize, int32_t device)
-        : executor_(std::move(executor)), workspace_(workspace), workspaceSize_(workspaceSize), device_(device) {
+    Run(std::shared_ptr<Executor> executor, void *workspace, uint64_t workspaceSize, int32_t device,
+        NumericFaults faults)
+        : executor_(std::move(executor)),
+          workspace_(workspace),
+          workspaceSize_(workspaceSize),
+          device_(device),
+          faults_(std::move(faults)) {
         std::lock_guard lock(executor_->mutex);
         operands_ = executor_->operands;
     }
@@ -52,15 +58,18 @@ class Run {
             launch.workspace_ = reach("workspace", workspace_, executor_->workspaceBytes);
             launch.workspaceSize_ = workspaceSize_;
         }
+        if (faults_.any()) launch.faults_ = &faults_;
         launch.addresses_.reserve(operands_.size());
         for (const Operand &operand : operands_) {
             launch.addresses_.push_back({operand.name, bind(operand), operand.tensor != nullptr, operand.placeholder});
         }
         executor_->kernel(launch);
+        faults_.restoreTails();
         for (const Copy &copy : copies_) {
             if (copy.operand->role == Role::Inplace) scatter(copy.operand->tensor->desc, copy.dense.get(), copy.base);
         }
         copies_.clear();
+        misread_.clear();
     }
 
    private:
@@ -69,6 +78,16 @@ class Run {
         void *base;
         HostBuffer dense;
     };
+
+    void *bind(const Operand &operand) {
+        void *address = place(operand);
+        if (address == nullptr || !faults_.any()) return address;
+        faults_.keepTail(operand, address);
+        auto misread = faults_.misread(operand, address);
+        if (!misread) return address;
+        misread_.push_back(std::move(*misread));
+        return misread_.back().data();
+    }
 
     // The host alias of device memory, or the fault that the device would have.
     void *reach(const char *name, const void *address, size_t bytes) const {
@@ -82,7 +101,8 @@ class Run {
         return hostAlias(address);
     }
 
-    void *bind(const Operand &operand) {
+    // Where the kernel finds an operand.
+    void *place(const Operand &operand) {
         if (!operand.tensor || operand.tensor->desc.isEmpty()) return nullptr;
         const TensorDesc &desc = operand.tensor->desc;
         void *first = elementAddress(operand.address, desc);
@@ -100,6 +120,8 @@ class Run {
     int32_t device_;
     std::vector<Operand> operands_;
     std::vector<Copy> copies_;
+    NumericFaults faults_;
+    std::vector<std::vector<uint8_t>> misread_;  // what a numeric fault gives the kernel to read instead
 };
 
 const Launch::Address &Launch::find(const char *name) const {
@@ -139,8 +161,7 @@ int32_t answerForDeadExecutor(const char *api, const aclOpExecutor *executor) {
     Ending ending = endingOf(executor);
     bool consumed = stateOf(executor, Kind::Executor) == State::Dead && (ending.consumed || *ending.by == '\0');
     if (!consumed) return fail(api, ACLNN_ERR_PARAM_INVALID, text + "; call phase one again for a new executor");
-    report(std::string(api) + ": " + text + " and computes nothing a second time; make it repeatable with "
-           "aclSetAclOpExecutorRepeatable, or call phase one again");
+    report("executor-used-twice", std::string(api) + ": " + text + " and computes nothing a second time");
     return ACL_SUCCESS;
 }
 
@@ -160,7 +181,12 @@ int32_t checkWorkspace(const char *api, const void *workspace, uint64_t given, u
 
 void enqueueRun(const char *api, std::shared_ptr<Executor> executor, void *workspace, uint64_t workspaceSize,
                 Stream &stream) {
-    auto run = std::make_shared<Run>(std::move(executor), workspace, workspaceSize, stream.device());
+    if (auto strike = strikeKernel(api)) {
+        stream.enqueue(api, [strike, &stream] { (*strike)(stream); });
+        return;
+    }
+    auto run = std::make_shared<Run>(std::move(executor), workspace, workspaceSize, stream.device(),
+                                     NumericFaults(numericFaults(api)));
     stream.enqueue(api, [run] { (*run)(); });
 }
 

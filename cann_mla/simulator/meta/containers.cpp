@@ -3,6 +3,7 @@
 #include <string>
 
 #include "aclnn/acl_meta.h"
+#include "core/entry.hpp"
 #include "core/error.hpp"
 #include "core/objects.hpp"
 
@@ -84,6 +85,7 @@ aclnnStatus destroyList(const char *api, const void *list, Kind kind, Kind membe
 }  // namespace
 
 aclScalar *aclCreateScalar(void *value, aclDataType dataType) {
+    SIM_API;
     if (value == nullptr) {
         fail(__func__, ACLNN_ERR_PARAM_NULLPTR, "value is null");
         return nullptr;
@@ -95,54 +97,78 @@ aclScalar *aclCreateScalar(void *value, aclDataType dataType) {
 }
 
 aclIntArray *aclCreateIntArray(const int64_t *value, uint64_t size) {
+    SIM_API;
     return createArray<aclIntArray, int64_t>(__func__, Kind::IntArray, value, size);
 }
 
 aclFloatArray *aclCreateFloatArray(const float *value, uint64_t size) {
+    SIM_API;
     return createArray<aclFloatArray, float>(__func__, Kind::FloatArray, value, size);
 }
 
 aclBoolArray *aclCreateBoolArray(const bool *value, uint64_t size) {
+    SIM_API;
     return createArray<aclBoolArray, uint8_t>(__func__, Kind::BoolArray, value, size);
 }
 
 aclTensorList *aclCreateTensorList(const aclTensor *const *value, uint64_t size) {
+    SIM_API;
     return createList<aclTensorList, sim::TensorListObject>(__func__, Kind::TensorList, value, size);
 }
 
 aclScalarList *aclCreateScalarList(const aclScalar *const *value, uint64_t size) {
+    SIM_API;
     return createList<aclScalarList, sim::ScalarListObject>(__func__, Kind::ScalarList, value, size);
 }
 
-aclnnStatus aclDestroyScalar(const aclScalar *scalar) { return destroy(__func__, scalar, Kind::Scalar); }
-aclnnStatus aclDestroyIntArray(const aclIntArray *array) { return destroy(__func__, array, Kind::IntArray); }
-aclnnStatus aclDestroyFloatArray(const aclFloatArray *array) { return destroy(__func__, array, Kind::FloatArray); }
-aclnnStatus aclDestroyBoolArray(const aclBoolArray *array) { return destroy(__func__, array, Kind::BoolArray); }
+aclnnStatus aclDestroyScalar(const aclScalar *scalar) {
+    SIM_API;
+    return destroy(__func__, scalar, Kind::Scalar);
+}
+aclnnStatus aclDestroyIntArray(const aclIntArray *array) {
+    SIM_API;
+    return destroy(__func__, array, Kind::IntArray);
+}
+aclnnStatus aclDestroyFloatArray(const aclFloatArray *array) {
+    SIM_API;
+    return destroy(__func__, array, Kind::FloatArray);
+}
+aclnnStatus aclDestroyBoolArray(const aclBoolArray *array) {
+    SIM_API;
+    return destroy(__func__, array, Kind::BoolArray);
+}
 
 aclnnStatus aclDestroyTensorList(const aclTensorList *array) {
+    SIM_API;
     return destroyList<sim::TensorListObject>(__func__, array, Kind::TensorList, Kind::Tensor);
 }
 
 aclnnStatus aclDestroyScalarList(const aclScalarList *array) {
+    SIM_API;
     return destroyList<sim::ScalarListObject>(__func__, array, Kind::ScalarList, Kind::Scalar);
 }
 
 aclnnStatus aclGetIntArraySize(const aclIntArray *array, uint64_t *size) {
+    SIM_API;
     return sizeOf<sim::IntArrayObject>(__func__, array, Kind::IntArray, size, countValues);
 }
 
 aclnnStatus aclGetFloatArraySize(const aclFloatArray *array, uint64_t *size) {
+    SIM_API;
     return sizeOf<sim::FloatArrayObject>(__func__, array, Kind::FloatArray, size, countValues);
 }
 
 aclnnStatus aclGetBoolArraySize(const aclBoolArray *array, uint64_t *size) {
+    SIM_API;
     return sizeOf<sim::BoolArrayObject>(__func__, array, Kind::BoolArray, size, countValues);
 }
 
 aclnnStatus aclGetTensorListSize(const aclTensorList *tensorList, uint64_t *size) {
+    SIM_API;
     return sizeOf<sim::TensorListObject>(__func__, tensorList, Kind::TensorList, size, countMembers);
 }
 
 aclnnStatus aclGetScalarListSize(const aclScalarList *scalarList, uint64_t *size) {
+    SIM_API;
     return sizeOf<sim::ScalarListObject>(__func__, scalarList, Kind::ScalarList, size, countMembers);
 }

@@ -3,6 +3,7 @@
 
 #include "aclnn/acl_meta.h"
 #include "aclnn/aclnn_base.h"
+#include "core/entry.hpp"
 #include "core/error.hpp"
 #include "core/executor.hpp"
 #include "core/objects.hpp"
@@ -124,6 +125,7 @@ aclnnStatus setMember(const char *api, Side side, aclOpExecutor *executor, size_
 }  // namespace
 
 aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor *executor) {
+    SIM_API;
     if (executor == nullptr) return fail(__func__, ACLNN_ERR_INNER_NULLPTR, "executor is null");
     auto object = sim::lookupAs<Executor>(executor, Kind::Executor);
     if (!object) return fail(__func__, ACLNN_ERR_PARAM_INVALID, sim::describeBadHandle(executor, Kind::Executor));
@@ -133,62 +135,75 @@ aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor *executor) {
 }
 
 aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor *executor) {
+    SIM_API;
     if (executor == nullptr) return fail(__func__, ACLNN_ERR_INNER_NULLPTR, "executor is null");
     if (sim::retire(executor, Kind::Executor, {__func__})) return ACL_SUCCESS;
     return fail(__func__, ACLNN_ERR_PARAM_INVALID, sim::describeBadHandle(executor, Kind::Executor));
 }
 
 aclnnStatus aclSetInputTensorAddr(aclOpExecutor *executor, const size_t index, aclTensor *tensor, void *addr) {
+    SIM_API;
     return setFlat(__func__, Side::Inputs, executor, index, tensor, addr);
 }
 
 aclnnStatus aclSetOutputTensorAddr(aclOpExecutor *executor, const size_t index, aclTensor *tensor, void *addr) {
+    SIM_API;
     return setFlat(__func__, Side::Outputs, executor, index, tensor, addr);
 }
 
 aclnnStatus aclSetTensorAddr(aclOpExecutor *executor, const size_t index, aclTensor *tensor, void *addr) {
+    SIM_API;
     return setFlat(__func__, Side::All, executor, index, tensor, addr);
 }
 
 aclnnStatus aclSetDynamicInputTensorAddr(aclOpExecutor *executor, size_t irIndex, const size_t relativeIndex,
                                          aclTensorList *tensors, void *addr) {
+    SIM_API;
     return setMember(__func__, Side::Inputs, executor, irIndex, relativeIndex, tensors, addr);
 }
 
 aclnnStatus aclSetDynamicOutputTensorAddr(aclOpExecutor *executor, size_t irIndex, const size_t relativeIndex,
                                           aclTensorList *tensors, void *addr) {
+    SIM_API;
     return setMember(__func__, Side::Outputs, executor, irIndex, relativeIndex, tensors, addr);
 }
 
 aclnnStatus aclSetDynamicTensorAddr(aclOpExecutor *executor, size_t irIndex, const size_t relativeIndex,
                                     aclTensorList *tensors, void *addr) {
+    SIM_API;
     return setMember(__func__, Side::All, executor, irIndex, relativeIndex, tensors, addr);
 }
 
 // The older spellings.
 aclnnStatus AclSetInputTensorAddr(aclOpExecutor *executor, const size_t index, aclTensor *tensor, void *addr) {
+    SIM_API;
     return aclSetInputTensorAddr(executor, index, tensor, addr);
 }
 
 aclnnStatus AclSetOutputTensorAddr(aclOpExecutor *executor, const size_t index, aclTensor *tensor, void *addr) {
+    SIM_API;
     return aclSetOutputTensorAddr(executor, index, tensor, addr);
 }
 
 aclnnStatus AclSetTensorAddr(aclOpExecutor *executor, const size_t index, aclTensor *tensor, void *addr) {
+    SIM_API;
     return aclSetTensorAddr(executor, index, tensor, addr);
 }
 
 aclnnStatus AclSetDynamicInputTensorAddr(aclOpExecutor *executor, size_t irIndex, const size_t relativeIndex,
                                          aclTensorList *tensors, void *addr) {
+    SIM_API;
     return aclSetDynamicInputTensorAddr(executor, irIndex, relativeIndex, tensors, addr);
 }
 
 aclnnStatus AclSetDynamicOutputTensorAddr(aclOpExecutor *executor, size_t irIndex, const size_t relativeIndex,
                                           aclTensorList *tensors, void *addr) {
+    SIM_API;
     return aclSetDynamicOutputTensorAddr(executor, irIndex, relativeIndex, tensors, addr);
 }
 
 aclnnStatus AclSetDynamicTensorAddr(aclOpExecutor *executor, size_t irIndex, const size_t relativeIndex,
                                     aclTensorList *tensors, void *addr) {
+    SIM_API;
     return aclSetDynamicTensorAddr(executor, irIndex, relativeIndex, tensors, addr);
 }

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "aclnn/acl_meta.h"
+#include "core/entry.hpp"
 #include "core/error.hpp"
 #include "core/objects.hpp"
 
@@ -117,6 +118,7 @@ aclnnStatus getValue(const char *api, const aclTensor *tensor, T sim::TensorDesc
 aclTensor *aclCreateTensor(const int64_t *viewDims, uint64_t viewDimsNum, aclDataType dataType, const int64_t *stride,
                            int64_t offset, aclFormat format, const int64_t *storageDims, uint64_t storageDimsNum,
                            void *tensorData) {
+    SIM_API;
     TensorArguments arguments{viewDims, viewDimsNum, dataType,       stride,    offset,
                               format,   storageDims, storageDimsNum, tensorData};
     if (checkArguments(__func__, arguments) != 0) return nullptr;
@@ -126,6 +128,7 @@ aclTensor *aclCreateTensor(const int64_t *viewDims, uint64_t viewDimsNum, aclDat
 aclnnStatus aclInitTensor(aclTensor *tensor, const int64_t *viewDims, uint64_t viewDimsNum, aclDataType dataType,
                           const int64_t *stride, int64_t offset, aclFormat format, const int64_t *storageDims,
                           uint64_t storageDimsNum, void *tensorDataAddr) {
+    SIM_API;
     int32_t status = 0;
     if (!open(__func__, tensor, &status)) return status;
     TensorArguments arguments{viewDims, viewDimsNum, dataType,       stride,        offset,
@@ -136,43 +139,52 @@ aclnnStatus aclInitTensor(aclTensor *tensor, const int64_t *viewDims, uint64_t v
 }
 
 aclnnStatus aclDestroyTensor(const aclTensor *tensor) {
+    SIM_API;
     if (tensor == nullptr || sim::retire(tensor, Kind::Tensor, {__func__})) return ACL_SUCCESS;
     return fail(__func__, ACLNN_ERR_PARAM_INVALID, sim::describeBadHandle(tensor, Kind::Tensor));
 }
 
 aclnnStatus aclGetViewShape(const aclTensor *tensor, int64_t **viewDims, uint64_t *viewDimsNum) {
+    SIM_API;
     return getArray(__func__, tensor, &sim::TensorDesc::shape, viewDims, viewDimsNum);
 }
 
 aclnnStatus aclGetStorageShape(const aclTensor *tensor, int64_t **storageDims, uint64_t *storageDimsNum) {
+    SIM_API;
     return getArray(__func__, tensor, &sim::TensorDesc::storageShape, storageDims, storageDimsNum);
 }
 
 aclnnStatus aclGetViewStrides(const aclTensor *tensor, int64_t **stridesValue, uint64_t *stridesNum) {
+    SIM_API;
     return getArray(__func__, tensor, &sim::TensorDesc::strides, stridesValue, stridesNum);
 }
 
 aclnnStatus aclGetViewOffset(const aclTensor *tensor, int64_t *offset) {
+    SIM_API;
     return getValue(__func__, tensor, &sim::TensorDesc::offset, offset);
 }
 
 aclnnStatus aclGetFormat(const aclTensor *tensor, aclFormat *format) {
+    SIM_API;
     const int32_t status = getValue(__func__, tensor, &sim::TensorDesc::format, format);
     if (status == 0 && !sim::isNamed(*format)) *format = ACL_FORMAT_UNDEFINED;  // as CANN's own library answers
     return status;
 }
 
 aclnnStatus aclGetDataType(const aclTensor *tensor, aclDataType *dataType) {
+    SIM_API;
     const int32_t status = getValue(__func__, tensor, &sim::TensorDesc::dtype, dataType);
     if (status == 0 && !sim::isNamed(*dataType)) *dataType = ACL_DT_UNDEFINED;
     return status;
 }
 
 aclnnStatus aclGetRawTensorAddr(const aclTensor *tensor, void **addr) {
+    SIM_API;
     return getValue(__func__, tensor, &sim::TensorDesc::data, addr);
 }
 
 aclnnStatus aclSetRawTensorAddr(aclTensor *tensor, void *addr) {
+    SIM_API;
     int32_t status = 0;
     auto object = open(__func__, tensor, &status);
     if (!object) return status;

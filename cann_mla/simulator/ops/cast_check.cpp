@@ -1,5 +1,6 @@
 #include "aclnnop/aclnn_cast.h"
 
+#include "core/entry.hpp"
 #include "ops/cast.hpp"
 
 namespace sim::cast {
@@ -83,6 +84,7 @@ extern "C" {
 
 aclnnStatus aclnnCastGetWorkspaceSize(const aclTensor *self, aclDataType dtype, aclTensor *out, uint64_t *workspaceSize,
                                       aclOpExecutor **executor) {
+    SIM_API;
     sim::PhaseOne call("aclnnCast", workspaceSize, executor);
     const sim::TensorDesc *selfDesc = call.input("self", self), *outDesc = call.inplace("out", out);
     sim::cast::Params params{selfDesc, outDesc, dtype};
@@ -94,6 +96,7 @@ aclnnStatus aclnnCastGetWorkspaceSize(const aclTensor *self, aclDataType dtype, 
 }
 
 aclnnStatus aclnnCast(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream) {
+    SIM_API;
     return sim::phaseTwo("aclnnCast", workspace, workspaceSize, executor, stream);
 }
 

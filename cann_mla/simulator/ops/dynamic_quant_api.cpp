@@ -1,6 +1,7 @@
 #include "aclnnop/aclnn_dynamic_quant.h"
 #include "aclnnop/aclnn_dynamic_quant_v2.h"
 
+#include "core/entry.hpp"
 #include "ops/dynamic_quant.hpp"
 
 namespace sim::dynamic_quant {
@@ -24,6 +25,7 @@ extern "C" {
 aclnnStatus aclnnDynamicQuantGetWorkspaceSize(const aclTensor *x, const aclTensor *smoothScalesOptional,
                                               const aclTensor *yOut, const aclTensor *scaleOut,
                                               uint64_t *workspaceSize, aclOpExecutor **executor) {
+    SIM_API;
     sim::PhaseOne call("aclnnDynamicQuant", workspaceSize, executor);
     sim::dynamic_quant::Params params{call.input("x", x),
                                       call.input("smoothScalesOptional", smoothScalesOptional),
@@ -35,6 +37,7 @@ aclnnStatus aclnnDynamicQuantGetWorkspaceSize(const aclTensor *x, const aclTenso
 }
 
 aclnnStatus aclnnDynamicQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream) {
+    SIM_API;
     return sim::phaseTwo("aclnnDynamicQuant", workspace, workspaceSize, executor, stream);
 }
 
@@ -44,6 +47,7 @@ aclnnStatus aclnnDynamicQuantV2GetWorkspaceSize(const aclTensor *x, const aclTen
                                                 const aclTensor *yOut, const aclTensor *scaleOut,
                                                 const aclTensor *offsetOut, uint64_t *workspaceSize,
                                                 aclOpExecutor **executor) {
+    SIM_API;
     sim::PhaseOne call("aclnnDynamicQuantV2", workspaceSize, executor);
     sim::dynamic_quant::Params params{call.input("x", x),
                                       call.input("smoothScalesOptional", smoothScalesOptional),
@@ -55,6 +59,7 @@ aclnnStatus aclnnDynamicQuantV2GetWorkspaceSize(const aclTensor *x, const aclTen
 }
 
 aclnnStatus aclnnDynamicQuantV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream) {
+    SIM_API;
     return sim::phaseTwo("aclnnDynamicQuantV2", workspace, workspaceSize, executor, stream);
 }
 

@@ -7,6 +7,7 @@
 #include "aclnnop/aclnn_fused_infer_attention_score_v3.h"
 #include "aclnnop/aclnn_fused_infer_attention_score_v4.h"
 #include "aclnnop/aclnn_fused_infer_attention_score_v5.h"
+#include "core/entry.hpp"
 #include "core/operator.hpp"
 #include "ops/fused_infer_attention_check.hpp"
 #include "ops/fused_infer_attention_ignored.hpp"
@@ -250,11 +251,13 @@ int32_t phaseTwo(const char *api, int version, void *workspace, uint64_t workspa
 
 #define FIA_PHASE_ONE(name, version, lengths, keep, ...)                                                               \
     aclnnStatus name(__VA_ARGS__) {                                                                                    \
+        SIM_API;                                                                                                       \
         sim::fia::Arguments a;                                                                                         \
         keep return sim::fia::phaseOne(#name, version, sim::fia::Lengths::lengths, a, workspaceSize, executor);        \
     }
 #define FIA_PHASE_TWO(name, version)                                                                                   \
     aclnnStatus name(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream) {           \
+        SIM_API;                                                                                                       \
         return sim::fia::phaseTwo(#name, version, workspace, workspaceSize, executor, stream);                         \
     }
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "core/findings.hpp"
+#include "checker/finding.hpp"
 #include "ops/fused_infer_attention_rules.hpp"
 
 namespace sim::fia {
@@ -91,7 +91,7 @@ template <class Member, size_t count>
 void reportRows(const std::string &api, const Params &p, Route route, const Ignored<Member> (&rows)[count]) {
     for (const auto &row : rows) {
         if (given(p.*row.member, row.unset) && row.applies(p, route)) {
-            report(api + ": " + row.name + " has no effect: " + row.reason);
+            report("ignored-operand", api + ": " + row.name + " has no effect: " + row.reason);
         }
     }
 }
@@ -105,13 +105,13 @@ void reportIgnored(const Plan &plan) {
     reportRows(api, p, plan.route, arrays);
     reportRows(api, p, plan.route, numbers);
     if (plan.ignoresQueryLengths && p.actualSeqLengths && p.actualSeqLengths->count > 0) {
-        report(api + ": actualSeqLengths has no effect: " + oneToken);
+        report("ignored-operand", api + ": actualSeqLengths has no effect: " + oneToken);
     }
     if (plan.ignoresQueryLengths && plan.sparseMode != low32(p.sparseMode)) {
-        report(api + ": sparseMode has no effect: " + oneToken);
+        report("ignored-operand", api + ": sparseMode has no effect: " + oneToken);
     }
     if (p.softmaxLse && !p.softmaxLseFlag && elements(p.softmaxLse->shape) > 0) {
-        report(api + ": softmaxLse is not written: softmaxLseFlag is false");
+        report("ignored-operand", api + ": softmaxLse is not written: softmaxLseFlag is false");
     }
 }
 

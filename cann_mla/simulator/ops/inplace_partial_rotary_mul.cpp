@@ -1,6 +1,7 @@
 // aclnnInplacePartialRotaryMul: a slice of the last axis turns in place, pairs staying interleaved.
 #include "aclnnop/aclnn_inplace_partial_rotary_mul.h"
 
+#include "core/entry.hpp"
 #include "ops/rotary.hpp"
 
 namespace sim::rotary {
@@ -133,12 +134,14 @@ aclnnStatus aclnnInplacePartialRotaryMulGetWorkspaceSize(const aclTensor *xRef, 
                                                          const aclTensor *sin, int64_t rotary_mode,
                                                          const aclIntArray *partialSlice, uint64_t *workspaceSize,
                                                          aclOpExecutor **executor) {
+    SIM_API;
     sim::PhaseOne call("aclnnInplacePartialRotaryMul", workspaceSize, executor);
     return sim::rotary::judge(call, xRef, cos, sin, rotary_mode, partialSlice);
 }
 
 aclnnStatus aclnnInplacePartialRotaryMul(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor,
                                          aclrtStream stream) {
+    SIM_API;
     return sim::phaseTwo("aclnnInplacePartialRotaryMul", workspace, workspaceSize, executor, stream);
 }
 

@@ -1,5 +1,6 @@
 #include "aclnnop/aclnn_kv_rms_norm_rope_cache.h"
 
+#include "core/entry.hpp"
 #include "ops/kv_rms_norm_rope_cache.hpp"
 
 namespace sim::kv_rms_norm_rope_cache {
@@ -226,6 +227,7 @@ aclnnStatus aclnnKvRmsNormRopeCacheGetWorkspaceSize(
     const aclTensor *cKvScaleOptional, const aclTensor *kRopeOffsetOptional, const aclTensor *cKvOffsetOptional,
     double epsilon, char *cacheModeOptional, bool isOutputKv, const aclTensor *kRopeOut, const aclTensor *cKvOut,
     uint64_t *workspaceSize, aclOpExecutor **executor) {
+    SIM_API;
     sim::PhaseOne call("aclnnKvRmsNormRopeCache", workspaceSize, executor);
     namespace op = sim::kv_rms_norm_rope_cache;
     op::Params params{call.input("kv", kv),
@@ -253,6 +255,7 @@ aclnnStatus aclnnKvRmsNormRopeCacheGetWorkspaceSize(
 
 aclnnStatus aclnnKvRmsNormRopeCache(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor,
                                     aclrtStream stream) {
+    SIM_API;
     return sim::phaseTwo("aclnnKvRmsNormRopeCache", workspace, workspaceSize, executor, stream);
 }
 

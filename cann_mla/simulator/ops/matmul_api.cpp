@@ -1,6 +1,7 @@
 #include "aclnnop/aclnn_matmul.h"
 #include "aclnnop/aclnn_mm.h"
 
+#include "core/entry.hpp"
 #include "ops/matmul.hpp"
 
 namespace sim::matmul {
@@ -30,33 +31,39 @@ extern "C" {
 
 aclnnStatus aclnnMmGetWorkspaceSize(const aclTensor *self, const aclTensor *mat2, aclTensor *out, int8_t cubeMathType,
                                     uint64_t *workspaceSize, aclOpExecutor **executor) {
+    SIM_API;
     return sim::matmul::judge("aclnnMm", sim::matmul::Variant::Mm, self, mat2, out, cubeMathType, workspaceSize,
                               executor);
 }
 
 aclnnStatus aclnnMm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream) {
+    SIM_API;
     return sim::phaseTwo("aclnnMm", workspace, workspaceSize, executor, stream);
 }
 
 aclnnStatus aclnnMatmulGetWorkspaceSize(const aclTensor *self, const aclTensor *mat2, aclTensor *out,
                                         int8_t cubeMathType, uint64_t *workspaceSize, aclOpExecutor **executor) {
+    SIM_API;
     return sim::matmul::judge("aclnnMatmul", sim::matmul::Variant::Matmul, self, mat2, out, cubeMathType,
                               workspaceSize, executor);
 }
 
 aclnnStatus aclnnMatmul(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream) {
+    SIM_API;
     return sim::phaseTwo("aclnnMatmul", workspace, workspaceSize, executor, stream);
 }
 
 aclnnStatus aclnnMatmulWeightNzGetWorkspaceSize(const aclTensor *self, const aclTensor *mat2, aclTensor *out,
                                                 int8_t cubeMathType, uint64_t *workspaceSize,
                                                 aclOpExecutor **executor) {
+    SIM_API;
     return sim::matmul::judge("aclnnMatmulWeightNz", sim::matmul::Variant::WeightNz, self, mat2, out, cubeMathType,
                               workspaceSize, executor);
 }
 
 aclnnStatus aclnnMatmulWeightNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor,
                                 aclrtStream stream) {
+    SIM_API;
     return sim::phaseTwo("aclnnMatmulWeightNz", workspace, workspaceSize, executor, stream);
 }
 

@@ -3,6 +3,7 @@
 #include "aclnnop/aclnn_mla_prolog.h"
 #include "aclnnop/aclnn_mla_prolog_v2_weight_nz.h"
 #include "aclnnop/aclnn_mla_prolog_v3_weight_nz.h"
+#include "core/entry.hpp"
 #include "core/operator.hpp"
 #include "ops/mla_prolog.hpp"
 #include "ops/mla_prolog_kernel.hpp"
@@ -126,6 +127,7 @@ aclnnStatus aclnnMlaPrologGetWorkspaceSize(
     const aclTensor *smoothScalesCqOptional, double rmsnormEpsilonCq, double rmsnormEpsilonCkv,
     char *cacheModeOptional, const aclTensor *queryOut, const aclTensor *queryRopeOut, uint64_t *workspaceSize,
     aclOpExecutor **executor) {
+    SIM_API;
     sim::PhaseOne call(apiOf(Version::V1), workspaceSize, executor);
     Params params =
         collectOld(call, Version::V1, tokenX, weightDq, weightUqQr, weightUk, weightDkvKr, rmsnormGammaCq,
@@ -141,6 +143,7 @@ aclnnStatus aclnnMlaPrologGetWorkspaceSize(
 }
 
 aclnnStatus aclnnMlaProlog(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream) {
+    SIM_API;
     return secondPhase(Version::V1, workspace, workspaceSize, executor, stream);
 }
 
@@ -154,6 +157,7 @@ aclnnStatus aclnnMlaPrologV2WeightNzGetWorkspaceSize(
     const aclTensor *smoothScalesCqOptional, double rmsnormEpsilonCq, double rmsnormEpsilonCkv,
     char *cacheModeOptional, const aclTensor *queryOut, const aclTensor *queryRopeOut,
     const aclTensor *dequantScaleQNopeOutOptional, uint64_t *workspaceSize, aclOpExecutor **executor) {
+    SIM_API;
     sim::PhaseOne call(apiOf(Version::V2), workspaceSize, executor);
     Params params =
         collectOld(call, Version::V2, tokenX, weightDq, weightUqQr, weightUk, weightDkvKr, rmsnormGammaCq,
@@ -171,6 +175,7 @@ aclnnStatus aclnnMlaPrologV2WeightNzGetWorkspaceSize(
 
 aclnnStatus aclnnMlaPrologV2WeightNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor,
                                      aclrtStream stream) {
+    SIM_API;
     return secondPhase(Version::V2, workspace, workspaceSize, executor, stream);
 }
 
@@ -188,6 +193,7 @@ aclnnStatus aclnnMlaPrologV3WeightNzGetWorkspaceSize(
     double kcScale, const aclTensor *queryOut, const aclTensor *queryRopeOut,
     const aclTensor *dequantScaleQNopeOutOptional, const aclTensor *queryNormOutOptional,
     const aclTensor *dequantScaleQNormOutOptional, uint64_t *workspaceSize, aclOpExecutor **executor) {
+    SIM_API;
     sim::PhaseOne call(apiOf(Version::V3), workspaceSize, executor);
     Params params;
     params.product = sim::product();
@@ -235,6 +241,7 @@ aclnnStatus aclnnMlaPrologV3WeightNzGetWorkspaceSize(
 
 aclnnStatus aclnnMlaPrologV3WeightNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor,
                                      aclrtStream stream) {
+    SIM_API;
     return secondPhase(Version::V3, workspace, workspaceSize, executor, stream);
 }
 

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <memory>
 
+#include "core/entry.hpp"
 #include "core/objects.hpp"
 #include "ops/npu_format_cast.hpp"
 
@@ -111,11 +112,13 @@ extern "C" {
 
 aclnnStatus aclnnNpuFormatCastGetWorkspaceSize(const aclTensor *srcTensor, aclTensor *dstTensor,
                                                uint64_t *workspaceSize, aclOpExecutor **executor) {
+    SIM_API;
     sim::PhaseOne call("aclnnNpuFormatCast", workspaceSize, executor);
     return sim::format_cast::judge(call, srcTensor, dstTensor);
 }
 
 aclnnStatus aclnnNpuFormatCast(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream) {
+    SIM_API;
     return sim::phaseTwo("aclnnNpuFormatCast", workspace, workspaceSize, executor, stream);
 }
 

@@ -3,6 +3,7 @@
 #include "aclnnop/aclnn_quant_matmul_v5.h"
 #include "aclnnop/aclnn_quant_matmul_weight_nz.h"
 
+#include "core/entry.hpp"
 #include "ops/quant_matmul.hpp"
 
 namespace sim::quant_matmul {
@@ -52,6 +53,7 @@ aclnnStatus aclnnQuantMatmulV3GetWorkspaceSize(const aclTensor *x1, const aclTen
                                                const aclTensor *offset, const aclTensor *bias, bool transposeX1,
                                                bool transposeX2, const aclTensor *out, uint64_t *workspaceSize,
                                                aclOpExecutor **executor) {
+    SIM_API;
     sim::PhaseOne call("aclnnQuantMatmulV3", workspaceSize, executor);
     sim::quant_matmul::Params p;
     p.interface = sim::quant_matmul::Interface::V3;
@@ -68,6 +70,7 @@ aclnnStatus aclnnQuantMatmulV3GetWorkspaceSize(const aclTensor *x1, const aclTen
 }
 
 aclnnStatus aclnnQuantMatmulV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream) {
+    SIM_API;
     return sim::phaseTwo("aclnnQuantMatmulV3", workspace, workspaceSize, executor, stream);
 }
 
@@ -76,6 +79,7 @@ aclnnStatus aclnnQuantMatmulV4GetWorkspaceSize(const aclTensor *x1, const aclTen
                                                const aclTensor *bias, bool transposeX1, bool transposeX2,
                                                const aclTensor *out, uint64_t *workspaceSize,
                                                aclOpExecutor **executor) {
+    SIM_API;
     sim::PhaseOne call("aclnnQuantMatmulV4", workspaceSize, executor);
     sim::quant_matmul::Params p;
     p.interface = sim::quant_matmul::Interface::V4;
@@ -93,6 +97,7 @@ aclnnStatus aclnnQuantMatmulV4GetWorkspaceSize(const aclTensor *x1, const aclTen
 }
 
 aclnnStatus aclnnQuantMatmulV4(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream) {
+    SIM_API;
     return sim::phaseTwo("aclnnQuantMatmulV4", workspace, workspaceSize, executor, stream);
 }
 
@@ -102,6 +107,7 @@ aclnnStatus aclnnQuantMatmulV5GetWorkspaceSize(const aclTensor *x1, const aclTen
                                                const aclTensor *yOffset, const aclTensor *bias, bool transposeX1,
                                                bool transposeX2, int64_t groupSize, aclTensor *out,
                                                uint64_t *workspaceSize, aclOpExecutor **executor) {
+    SIM_API;
     sim::PhaseOne call("aclnnQuantMatmulV5", workspaceSize, executor);
     return sim::quant_matmul::judge(
         call, sim::quant_matmul::fifteenParams(sim::quant_matmul::Interface::V5, call, x1, x2, x1Scale, x2Scale, yScale,
@@ -110,6 +116,7 @@ aclnnStatus aclnnQuantMatmulV5GetWorkspaceSize(const aclTensor *x1, const aclTen
 }
 
 aclnnStatus aclnnQuantMatmulV5(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream) {
+    SIM_API;
     return sim::phaseTwo("aclnnQuantMatmulV5", workspace, workspaceSize, executor, stream);
 }
 
@@ -119,6 +126,7 @@ aclnnStatus aclnnQuantMatmulWeightNzGetWorkspaceSize(const aclTensor *x1, const 
                                                      const aclTensor *yOffset, const aclTensor *bias, bool transposeX1,
                                                      bool transposeX2, int64_t groupSize, aclTensor *out,
                                                      uint64_t *workspaceSize, aclOpExecutor **executor) {
+    SIM_API;
     sim::PhaseOne call("aclnnQuantMatmulWeightNz", workspaceSize, executor);
     return sim::quant_matmul::judge(
         call, sim::quant_matmul::fifteenParams(sim::quant_matmul::Interface::WeightNz, call, x1, x2, x1Scale, x2Scale,
@@ -128,6 +136,7 @@ aclnnStatus aclnnQuantMatmulWeightNzGetWorkspaceSize(const aclTensor *x1, const 
 
 aclnnStatus aclnnQuantMatmulWeightNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor,
                                      aclrtStream stream) {
+    SIM_API;
     return sim::phaseTwo("aclnnQuantMatmulWeightNz", workspace, workspaceSize, executor, stream);
 }
 

@@ -1,5 +1,6 @@
 #include "aclnnop/aclnn_ring_attention_update.h"
 
+#include "core/entry.hpp"
 #include "ops/ring_attention_update.hpp"
 
 namespace sim::ring {
@@ -42,23 +43,27 @@ int32_t judge(PhaseOne &call, const Params &p) {
 extern "C" {
 
 aclnnStatus aclnnRingAttentionUpdateGetWorkspaceSize(RING_TENSORS, char *inputLayoutOptional, RING_OUTPUTS) {
+    SIM_API;
     sim::PhaseOne call("aclnnRingAttentionUpdate", workspaceSize, executor);
     return sim::ring::judge(call, RING_PARAMS(std::nullopt));
 }
 
 aclnnStatus aclnnRingAttentionUpdate(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor,
                                      aclrtStream stream) {
+    SIM_API;
     return sim::phaseTwo("aclnnRingAttentionUpdate", workspace, workspaceSize, executor, stream);
 }
 
 aclnnStatus aclnnRingAttentionUpdateV2GetWorkspaceSize(RING_TENSORS, char *inputLayoutOptional,
                                                        char *inputSoftmaxLayoutOptional, RING_OUTPUTS) {
+    SIM_API;
     sim::PhaseOne call("aclnnRingAttentionUpdateV2", workspaceSize, executor);
     return sim::ring::judge(call, RING_PARAMS(sim::ring::text(inputSoftmaxLayoutOptional)));
 }
 
 aclnnStatus aclnnRingAttentionUpdateV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor,
                                        aclrtStream stream) {
+    SIM_API;
     return sim::phaseTwo("aclnnRingAttentionUpdateV2", workspace, workspaceSize, executor, stream);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/entry.hpp"
 #include "ops/rms_norm.hpp"
 
 namespace sim::rms_norm {
@@ -69,6 +70,7 @@ extern "C" {
 aclnnStatus aclnnRmsNormGetWorkspaceSize(const aclTensor *x, const aclTensor *gamma, double epsilon,
                                          const aclTensor *yOut, const aclTensor *rstdOut, uint64_t *workspaceSize,
                                          aclOpExecutor **executor) {
+    SIM_API;
     sim::PhaseOne call("aclnnRmsNorm", workspaceSize, executor);
     sim::rms_norm::Params params{call.input("x", x), call.input("gamma", gamma), call.output("yOut", yOut),
                                  call.output("rstdOut", rstdOut), static_cast<float>(epsilon)};
@@ -81,6 +83,7 @@ aclnnStatus aclnnRmsNormGetWorkspaceSize(const aclTensor *x, const aclTensor *ga
 }
 
 aclnnStatus aclnnRmsNorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream) {
+    SIM_API;
     return sim::phaseTwo("aclnnRmsNorm", workspace, workspaceSize, executor, stream);
 }
 

@@ -2,6 +2,7 @@
 #include "aclnnop/aclnn_rotary_position_embedding.h"
 
 #include "aclnnop/aclnn_interleave_rope.h"
+#include "core/entry.hpp"
 #include "ops/rotary.hpp"
 
 namespace sim::rotary {
@@ -195,23 +196,27 @@ extern "C" {
 aclnnStatus aclnnRotaryPositionEmbeddingGetWorkspaceSize(const aclTensor *x, const aclTensor *cos, const aclTensor *sin,
                                                          int64_t mode, aclTensor *out, uint64_t *workspaceSize,
                                                          aclOpExecutor **executor) {
+    SIM_API;
     sim::PhaseOne call("aclnnRotaryPositionEmbedding", workspaceSize, executor);
     return sim::rotary::judgeEmbedding(call, x, cos, sin, mode, out);
 }
 
 aclnnStatus aclnnRotaryPositionEmbedding(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor,
                                          aclrtStream stream) {
+    SIM_API;
     return sim::phaseTwo("aclnnRotaryPositionEmbedding", workspace, workspaceSize, executor, stream);
 }
 
 aclnnStatus aclnnInterleaveRopeGetWorkspaceSize(const aclTensor *x, const aclTensor *cos, const aclTensor *sin,
                                                 aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor) {
+    SIM_API;
     sim::PhaseOne call("aclnnInterleaveRope", workspaceSize, executor);
     if (sim::primitive::isA950()) return sim::rotary::judgeEmbedding(call, x, cos, sin, 3, out);
     return sim::rotary::judgeInterleave(call, x, cos, sin, out);
 }
 
 aclnnStatus aclnnInterleaveRope(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream) {
+    SIM_API;
     return sim::phaseTwo("aclnnInterleaveRope", workspace, workspaceSize, executor, stream);
 }
 

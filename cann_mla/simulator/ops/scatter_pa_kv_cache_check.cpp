@@ -1,5 +1,6 @@
 #include "aclnnop/aclnn_scatter_pa_kv_cache.h"
 
+#include "core/entry.hpp"
 #include "ops/scatter_pa_kv_cache.hpp"
 
 namespace sim::scatter_pa_kv_cache {
@@ -92,6 +93,7 @@ aclnnStatus aclnnScatterPaKvCacheGetWorkspaceSize(
     const aclTensor *seqLensOptional, char *cacheModeOptional, char *scatterModeOptional,
     const aclIntArray *stridesOptional, const aclIntArray *offsetsOptional, uint64_t *workspaceSize,
     aclOpExecutor **executor) {
+    SIM_API;
     sim::PhaseOne call("aclnnScatterPaKvCache", workspaceSize, executor);
     namespace op = sim::scatter_pa_kv_cache;
     op::Params params{call.input("key", key),
@@ -118,6 +120,7 @@ aclnnStatus aclnnScatterPaKvCacheGetWorkspaceSize(
 
 aclnnStatus aclnnScatterPaKvCache(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor,
                                   aclrtStream stream) {
+    SIM_API;
     return sim::phaseTwo("aclnnScatterPaKvCache", workspace, workspaceSize, executor, stream);
 }
 

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "core/entry.hpp"
 #include "core/objects.hpp"
 #include "ops/weight_layout.hpp"
 
@@ -103,17 +104,20 @@ extern "C" {
 
 aclnnStatus aclnnTransMatmulWeightGetWorkspaceSize(aclTensor *mmWeightRef, uint64_t *workspaceSize,
                                                    aclOpExecutor **executor) {
+    SIM_API;
     sim::PhaseOne call("aclnnTransMatmulWeight", workspaceSize, executor);
     return sim::weight_layout::judge(call, mmWeightRef);
 }
 
 aclnnStatus aclnnTransMatmulWeight(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor,
                                    aclrtStream stream) {
+    SIM_API;
     return sim::phaseTwo("aclnnTransMatmulWeight", workspace, workspaceSize, executor, stream);
 }
 
 // The result counts elements of FLOAT16, whatever the weight will hold.
 aclnnStatus aclnnCalculateMatmulWeightSize(const aclIntArray *tensorShape, uint64_t *weightTensorSize) {
+    SIM_API;
     int64_t most = sim::primitive::isA950() ? 2 : 6;
     return sim::weight_layout::weightSize({"aclnnCalculateMatmulWeightSize", ACL_FLOAT16, most, true}, tensorShape,
                                           weightTensorSize);
@@ -121,6 +125,7 @@ aclnnStatus aclnnCalculateMatmulWeightSize(const aclIntArray *tensorShape, uint6
 
 aclnnStatus aclnnCalculateMatmulWeightSizeV2(const aclIntArray *tensorShape, aclDataType dataType,
                                              uint64_t *weightTensorSize) {
+    SIM_API;
     return sim::weight_layout::weightSize({"aclnnCalculateMatmulWeightSizeV2", dataType, 6, false}, tensorShape,
                                           weightTensorSize);
 }

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "acl/acl_rt_allocator.h"
+#include "core/entry.hpp"
 #include "core/handles.hpp"
 #include "runtime/context.hpp"
 
@@ -34,36 +35,44 @@ aclError set(const char *api, aclrtAllocatorDesc desc, Value Description::*membe
 }  // namespace
 
 aclrtAllocatorDesc aclrtAllocatorCreateDesc(void) {
+    SIM_API;
     return sim::makeHandle(Kind::AllocatorDesc, std::make_shared<Description>(), __func__);
 }
 
 aclError aclrtAllocatorDestroyDesc(aclrtAllocatorDesc allocatorDesc) {
+    SIM_API;
     if (sim::retire(allocatorDesc, Kind::AllocatorDesc, {__func__})) return ACL_SUCCESS;
     return fail(__func__, ACL_ERROR_INVALID_PARAM, sim::describeBadHandle(allocatorDesc, Kind::AllocatorDesc));
 }
 
 aclError aclrtAllocatorSetObjToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocator allocator) {
+    SIM_API;
     return set(__func__, allocatorDesc, &Description::allocator, allocator);
 }
 
 aclError aclrtAllocatorSetAllocFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorAllocFunc func) {
+    SIM_API;
     return set(__func__, allocatorDesc, &Description::alloc, func);
 }
 
 aclError aclrtAllocatorSetFreeFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorFreeFunc func) {
+    SIM_API;
     return set(__func__, allocatorDesc, &Description::free, func);
 }
 
 aclError aclrtAllocatorSetAllocAdviseFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorAllocAdviseFunc func) {
+    SIM_API;
     return set(__func__, allocatorDesc, &Description::allocAdvise, func);
 }
 
 aclError aclrtAllocatorSetGetAddrFromBlockFuncToDesc(aclrtAllocatorDesc allocatorDesc,
                                                      aclrtAllocatorGetAddrFromBlockFunc func) {
+    SIM_API;
     return set(__func__, allocatorDesc, &Description::getAddrFromBlock, func);
 }
 
 aclError aclrtAllocatorRegister(aclrtStream stream, aclrtAllocatorDesc allocatorDesc) {
+    SIM_API;
     sim::StreamChoice choice = sim::chooseStream(stream);
     if (!choice) return fail(__func__, choice.status, choice.text);
     auto object = sim::lookupAs<Description>(allocatorDesc, Kind::AllocatorDesc);
@@ -76,6 +85,7 @@ aclError aclrtAllocatorRegister(aclrtStream stream, aclrtAllocatorDesc allocator
 }
 
 aclError aclrtAllocatorUnregister(aclrtStream stream) {
+    SIM_API;
     sim::StreamChoice choice = sim::chooseStream(stream);
     return choice ? ACL_SUCCESS : fail(__func__, choice.status, choice.text);
 }

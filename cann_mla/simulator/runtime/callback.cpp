@@ -6,6 +6,7 @@
 #include <string>
 
 #include "acl/acl_rt.h"
+#include "core/entry.hpp"
 #include "core/handles.hpp"
 #include "runtime/context.hpp"
 #include "runtime/waiting.hpp"
@@ -76,7 +77,10 @@ aclError process(const char *api, int32_t timeout) {
     std::shared_ptr<Call> call = queue.front();
     queue.pop_front();
     lock.unlock();
-    call->function(call->userData);
+    {
+        sim::UserCode outside;
+        call->function(call->userData);
+    }
     lock.lock();
     call->done = true;
     lock.unlock();
@@ -86,21 +90,34 @@ aclError process(const char *api, int32_t timeout) {
 
 }  // namespace
 
-aclError aclrtSubscribeReport(uint64_t threadId, aclrtStream stream) { return subscribe(__func__, threadId, stream); }
+aclError aclrtSubscribeReport(uint64_t threadId, aclrtStream stream) {
+    SIM_API;
+    return subscribe(__func__, threadId, stream);
+}
 aclError aclrtUnSubscribeReport(uint64_t threadId, aclrtStream stream) {
+    SIM_API;
     return unsubscribe(__func__, threadId, stream);
 }
-aclError aclrtProcessReport(int32_t timeout) { return process(__func__, timeout); }
+aclError aclrtProcessReport(int32_t timeout) {
+    SIM_API;
+    return process(__func__, timeout);
+}
 
 aclError aclrtSubscribeHostFunc(uint64_t hostFuncThreadId, aclrtStream exeStream) {
+    SIM_API;
     return subscribe(__func__, hostFuncThreadId, exeStream);
 }
 aclError aclrtUnSubscribeHostFunc(uint64_t hostFuncThreadId, aclrtStream exeStream) {
+    SIM_API;
     return unsubscribe(__func__, hostFuncThreadId, exeStream);
 }
-aclError aclrtProcessHostFunc(int32_t timeout) { return process(__func__, timeout); }
+aclError aclrtProcessHostFunc(int32_t timeout) {
+    SIM_API;
+    return process(__func__, timeout);
+}
 
 aclError aclrtLaunchCallback(aclrtCallback fn, void *userData, aclrtCallbackBlockType blockType, aclrtStream stream) {
+    SIM_API;
     if (fn == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "fn is null");
     StreamChoice choice = sim::chooseStream(stream);
     if (!choice) return fail(__func__, choice.status, choice.text);
@@ -128,6 +145,7 @@ aclError aclrtLaunchCallback(aclrtCallback fn, void *userData, aclrtCallbackBloc
 }
 
 aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void *args) {
+    SIM_API;
     if (fn == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "fn is null");
     StreamChoice choice = sim::chooseStream(stream);
     if (!choice) return fail(__func__, choice.status, choice.text);

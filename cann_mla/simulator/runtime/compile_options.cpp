@@ -5,6 +5,7 @@
 #include <string>
 
 #include "acl/acl_op_compiler.h"
+#include "core/entry.hpp"
 #include "core/error.hpp"
 
 using sim::fail;
@@ -26,6 +27,7 @@ bool isOption(aclCompileOpt opt) { return opt >= ACL_PRECISION_MODE && opt <= AC
 }  // namespace
 
 aclError aclSetCompileopt(aclCompileOpt opt, const char *value) {
+    SIM_API;
     if (value == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "value is null");
     if (!isOption(opt)) {
         return fail(__func__, ACL_ERROR_INVALID_PARAM, "opt is " + std::to_string(opt) + "; 0 to 16 exist");
@@ -36,12 +38,14 @@ aclError aclSetCompileopt(aclCompileOpt opt, const char *value) {
 }
 
 size_t aclGetCompileoptSize(aclCompileOpt opt) {
+    SIM_API_WITHOUT_STATUS;
     std::lock_guard lock(compileOptions().mutex);
     auto found = compileOptions().values.find(opt);
     return found == compileOptions().values.end() ? 0 : found->second.size() + 1;
 }
 
 aclError aclGetCompileopt(aclCompileOpt opt, char *value, size_t length) {
+    SIM_API;
     if (value == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "value is null");
     std::lock_guard lock(compileOptions().mutex);
     auto found = compileOptions().values.find(opt);
@@ -58,6 +62,7 @@ aclError aclGetCompileopt(aclCompileOpt opt, char *value, size_t length) {
 }
 
 aclError aclopSetCompileFlag(aclOpCompileFlag flag) {
+    SIM_API;
     if (flag == ACL_OP_COMPILE_DEFAULT || flag == ACL_OP_COMPILE_FUZZ) return ACL_SUCCESS;
     return fail(__func__, ACL_ERROR_INVALID_PARAM, "flag is " + std::to_string(flag) + "; 0 and 1 exist");
 }

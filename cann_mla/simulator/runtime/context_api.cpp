@@ -2,6 +2,7 @@
 #include <string>
 
 #include "acl/acl_rt.h"
+#include "core/entry.hpp"
 #include "core/settings.hpp"
 #include "runtime/context.hpp"
 
@@ -21,12 +22,14 @@ aclError badDevice(const char *api, int32_t device) {
 }  // namespace
 
 aclError aclrtSetDevice(int32_t deviceId) {
+    SIM_API;
     if (!isDevice(deviceId)) return badDevice(__func__, deviceId);
     sim::setCurrentContext(sim::retainDefaultContext(deviceId, __func__));
     return ACL_SUCCESS;
 }
 
 aclError aclrtResetDevice(int32_t deviceId) {
+    SIM_API;
     if (!isDevice(deviceId)) return badDevice(__func__, deviceId);
     if (!sim::releaseDefaultContext(deviceId, false)) {
         return fail(__func__, ACL_ERROR_RT_CONTEXT_NULL,
@@ -36,6 +39,7 @@ aclError aclrtResetDevice(int32_t deviceId) {
 }
 
 aclError aclrtResetDeviceForce(int32_t deviceId) {
+    SIM_API;
     if (!isDevice(deviceId)) return badDevice(__func__, deviceId);
     if (!sim::releaseDefaultContext(deviceId, true)) {
         return fail(__func__, ACL_ERROR_RT_CONTEXT_NULL, "device " + std::to_string(deviceId) + " is not set");
@@ -44,6 +48,7 @@ aclError aclrtResetDeviceForce(int32_t deviceId) {
 }
 
 aclError aclrtGetDevice(int32_t *deviceId) {
+    SIM_API;
     if (deviceId == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "deviceId is null");
     auto context = sim::currentContext();
     if (!context) return fail(__func__, ACL_ERROR_RT_CONTEXT_NULL, sim::kNoContextText);
@@ -52,6 +57,7 @@ aclError aclrtGetDevice(int32_t *deviceId) {
 }
 
 aclError aclrtGetPrimaryCtxState(int32_t deviceId, uint32_t *flags, int32_t *active) {
+    SIM_API;
     if (active == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "active is null");
     if (flags != nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "flags is reserved and must be null");
     if (!isDevice(deviceId)) return badDevice(__func__, deviceId);
@@ -60,6 +66,7 @@ aclError aclrtGetPrimaryCtxState(int32_t deviceId, uint32_t *flags, int32_t *act
 }
 
 aclError aclrtCreateContext(aclrtContext *context, int32_t deviceId) {
+    SIM_API;
     if (context == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "context is null");
     if (!isDevice(deviceId)) return badDevice(__func__, deviceId);
     *context = sim::makeHandle(Kind::Context, std::make_shared<sim::Context>(deviceId), __func__);
@@ -68,6 +75,7 @@ aclError aclrtCreateContext(aclrtContext *context, int32_t deviceId) {
 }
 
 aclError aclrtDestroyContext(aclrtContext context) {
+    SIM_API;
     if (context == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "context is null");
     auto object = std::static_pointer_cast<sim::Context>(sim::retire(context, Kind::Context, {__func__}));
     if (!object) return fail(__func__, ACL_ERROR_RT_PARAM_INVALID, sim::describeBadHandle(context, Kind::Context));
@@ -76,6 +84,7 @@ aclError aclrtDestroyContext(aclrtContext context) {
 }
 
 aclError aclrtSetCurrentContext(aclrtContext context) {
+    SIM_API;
     if (context == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "context is null");
     if (!sim::lookup(context, Kind::Context)) {
         return fail(__func__, ACL_ERROR_RT_PARAM_INVALID, sim::describeBadHandle(context, Kind::Context));
@@ -85,6 +94,7 @@ aclError aclrtSetCurrentContext(aclrtContext context) {
 }
 
 aclError aclrtGetCurrentContext(aclrtContext *context) {
+    SIM_API;
     if (context == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "context is null");
     if (!sim::currentContext()) return fail(__func__, ACL_ERROR_RT_CONTEXT_NULL, sim::kNoContextText);
     *context = sim::currentContextHandle();
@@ -92,6 +102,7 @@ aclError aclrtGetCurrentContext(aclrtContext *context) {
 }
 
 aclError aclrtCtxGetCurrentDefaultStream(aclrtStream *stream) {
+    SIM_API;
     if (stream == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "stream is null");
     auto context = sim::currentContext();
     if (!context) return fail(__func__, ACL_ERROR_RT_CONTEXT_NULL, sim::kNoContextText);

@@ -4,7 +4,7 @@
 
 #include "core/device_memory.hpp"
 #include "core/error.hpp"
-#include "core/findings.hpp"
+#include "checker/finding.hpp"
 #include "core/handles.hpp"
 #include "core/product.hpp"
 #include "core/settings.hpp"

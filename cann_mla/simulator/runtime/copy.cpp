@@ -12,6 +12,7 @@
 
 #include "acl/acl_rt.h"
 #include "core/device_memory.hpp"
+#include "core/entry.hpp"
 #include "runtime/context.hpp"
 #include "runtime/host_memory.hpp"
 
@@ -219,6 +220,7 @@ aclError fillAsync(const char *api, const Fill &fill, aclrtStream stream) {
 }  // namespace
 
 aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind) {
+    SIM_API;
     if (count == 0) return ACL_SUCCESS;
     if (aclError status = checkCopy(__func__, dst, destMax, src, count, kind)) return status;
     return copySync(__func__, {"dst", dst, count}, {"src", src, count}, {count, 1});
@@ -226,6 +228,7 @@ aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count, a
 
 aclError aclrtMemcpyAsync(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind,
                           aclrtStream stream) {
+    SIM_API;
     if (count == 0) return ACL_SUCCESS;
     if (aclError status = checkCopy(__func__, dst, destMax, src, count, kind)) return status;
     return copyAsync(__func__, {"dst", dst, count}, {"src", src, count}, {count, 1}, stream);
@@ -233,6 +236,7 @@ aclError aclrtMemcpyAsync(void *dst, size_t destMax, const void *src, size_t cou
 
 aclError aclrtMemcpyAsyncWithCondition(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind,
                                        aclrtStream stream) {
+    SIM_API;
     if (count == 0) return ACL_SUCCESS;
     if (aclError status = checkCopy(__func__, dst, destMax, src, count, kind)) return status;
     if (isPageable(dst) || isPageable(src)) {
@@ -243,6 +247,7 @@ aclError aclrtMemcpyAsyncWithCondition(void *dst, size_t destMax, const void *sr
 
 aclError aclrtMemcpy2d(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height,
                        aclrtMemcpyKind kind) {
+    SIM_API;
     if (width == 0 || height == 0) return ACL_SUCCESS;
     if (aclError status = checkCopy2d(__func__, dst, dpitch, src, spitch, width, kind)) return status;
     return copySync(__func__, {"dst", dst, dpitch}, {"src", src, spitch}, {width, height});
@@ -250,23 +255,28 @@ aclError aclrtMemcpy2d(void *dst, size_t dpitch, const void *src, size_t spitch,
 
 aclError aclrtMemcpy2dAsync(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height,
                             aclrtMemcpyKind kind, aclrtStream stream) {
+    SIM_API;
     if (width == 0 || height == 0) return ACL_SUCCESS;
     if (aclError status = checkCopy2d(__func__, dst, dpitch, src, spitch, width, kind)) return status;
     return copyAsync(__func__, {"dst", dst, dpitch}, {"src", src, spitch}, {width, height}, stream);
 }
 
 aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t count) {
+    SIM_API;
     return fillSync(__func__, {devPtr, maxCount, static_cast<uint32_t>(value), 1, count});
 }
 
 aclError aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t value, size_t count, aclrtStream stream) {
+    SIM_API;
     return fillAsync(__func__, {devPtr, maxCount, static_cast<uint32_t>(value), 1, count}, stream);
 }
 
 aclError aclrtMemsetD32(void *ptr, size_t memSize, uint32_t value, size_t N) {
+    SIM_API;
     return fillSync(__func__, {ptr, memSize, value, 4, N});
 }
 
 aclError aclrtMemsetD32Async(void *ptr, size_t memSize, uint32_t value, size_t N, aclrtStream stream) {
+    SIM_API;
     return fillAsync(__func__, {ptr, memSize, value, 4, N}, stream);
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "acl/acl_rt.h"
+#include "core/entry.hpp"
 #include "core/product.hpp"
 #include "core/settings.hpp"
 #include "runtime/context.hpp"
@@ -38,18 +39,21 @@ bool isLimitType(aclrtDevResLimitType type) {
 }  // namespace
 
 aclError aclrtGetDeviceCount(uint32_t *count) {
+    SIM_API;
     if (count == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "count is null");
     *count = static_cast<uint32_t>(sim::settings().devices);
     return ACL_SUCCESS;
 }
 
 aclError aclrtGetRunMode(aclrtRunMode *runMode) {
+    SIM_API;
     if (runMode == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "runMode is null");
     *runMode = ACL_HOST;
     return ACL_SUCCESS;
 }
 
 aclError aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus *deviceStatus) {
+    SIM_API;
     if (deviceStatus == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "deviceStatus is null");
     if (!isDevice(deviceId)) return badDevice(__func__, deviceId);
     *deviceStatus = ACL_RT_DEVICE_STATUS_NORMAL;
@@ -57,6 +61,7 @@ aclError aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus *deviceStatu
 }
 
 aclError aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int64_t *value) {
+    SIM_API;
     if (value == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "value is null");
     if (!isDevice(deviceId)) return badDevice(__func__, deviceId);
     switch (static_cast<int>(attr)) {
@@ -75,6 +80,7 @@ aclError aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int64_t *value
 }
 
 aclError aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo, int64_t *value) {
+    SIM_API;
     if (value == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "value is null");
     if (!isDevice(deviceId)) return badDevice(__func__, deviceId);
     switch (static_cast<int>(deviceInfo)) {
@@ -89,12 +95,14 @@ aclError aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo, int
 }
 
 aclError aclrtDeviceGetStreamPriorityRange(int32_t *leastPriority, int32_t *greatestPriority) {
+    SIM_API;
     if (leastPriority != nullptr) *leastPriority = 7;
     if (greatestPriority != nullptr) *greatestPriority = 0;
     return ACL_SUCCESS;
 }
 
 aclError aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode) {
+    SIM_API;
     if (mode != ACL_RT_OVERFLOW_MODE_SATURATION && mode != ACL_RT_OVERFLOW_MODE_INFNAN) {
         return fail(__func__, ACL_ERROR_RT_PARAM_INVALID, "mode is " + std::to_string(mode) + "; 0 and 1 exist");
     }
@@ -103,12 +111,14 @@ aclError aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode) {
 }
 
 aclError aclrtGetDeviceSatMode(aclrtFloatOverflowMode *mode) {
+    SIM_API;
     if (mode == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "mode is null");
     *mode = static_cast<aclrtFloatOverflowMode>(saturationMode.load());
     return ACL_SUCCESS;
 }
 
 aclError aclrtGetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type, uint32_t *value) {
+    SIM_API;
     if (value == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "value is null");
     if (!isDevice(deviceId)) return badDevice(__func__, deviceId);
     if (!isLimitType(type)) return fail(__func__, ACL_ERROR_RT_PARAM_INVALID, "type must be 0 or 1");
@@ -117,6 +127,7 @@ aclError aclrtGetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type, uin
 }
 
 aclError aclrtGetResInCurrentThread(aclrtDevResLimitType type, uint32_t *value) {
+    SIM_API;
     if (value == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "value is null");
     if (!isLimitType(type)) return fail(__func__, ACL_ERROR_RT_PARAM_INVALID, "type must be 0 or 1");
     *value = coresOf(type);
@@ -124,6 +135,7 @@ aclError aclrtGetResInCurrentThread(aclrtDevResLimitType type, uint32_t *value) 
 }
 
 aclError aclrtDeviceTaskAbort(int32_t deviceId, uint32_t) {
+    SIM_API;
     if (!isDevice(deviceId)) return badDevice(__func__, deviceId);
     std::vector<std::shared_ptr<sim::Stream>> streams;
     sim::forEachHandle([&](sim::Kind kind, void *handle, const sim::Object &) {
@@ -137,6 +149,7 @@ aclError aclrtDeviceTaskAbort(int32_t deviceId, uint32_t) {
 
 // The simulated devices share no memory with each other.
 aclError aclrtDeviceCanAccessPeer(int32_t *canAccessPeer, int32_t deviceId, int32_t peerDeviceId) {
+    SIM_API;
     if (canAccessPeer == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "canAccessPeer is null");
     if (!isDevice(deviceId)) return badDevice(__func__, deviceId);
     if (!isDevice(peerDeviceId)) return badDevice(__func__, peerDeviceId);
@@ -145,6 +158,7 @@ aclError aclrtDeviceCanAccessPeer(int32_t *canAccessPeer, int32_t deviceId, int3
 }
 
 aclError aclrtDeviceGetUuid(int32_t deviceId, aclrtUuid *uuid) {
+    SIM_API;
     if (uuid == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "uuid is null");
     if (!isDevice(deviceId)) return badDevice(__func__, deviceId);
     *uuid = aclrtUuid{};
@@ -153,4 +167,7 @@ aclError aclrtDeviceGetUuid(int32_t deviceId, aclrtUuid *uuid) {
     return ACL_SUCCESS;
 }
 
-aclError aclrtDeviceL2CacheFlush(void *) { return ACL_SUCCESS; }  // the simulated device has no cache
+aclError aclrtDeviceL2CacheFlush(void *) {
+    SIM_API;
+    return ACL_SUCCESS;
+}  // the simulated device has no cache

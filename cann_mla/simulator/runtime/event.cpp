@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "acl/acl_rt.h"
+#include "core/entry.hpp"
 #include "core/handles.hpp"
 #include "runtime/context.hpp"
 #include "runtime/timeouts.hpp"
@@ -164,27 +165,40 @@ aclError checkTimed(const char *api, const Event &event, const char *name) {
 }  // namespace
 
 aclError aclrtCreateEvent(aclrtEvent *event) {
+    SIM_API;
     return create(__func__, event, ACL_EVENT_SYNC | ACL_EVENT_TIME_LINE, false);
 }
 
-aclError aclrtCreateEventWithFlag(aclrtEvent *event, uint32_t flag) { return create(__func__, event, flag, false); }
+aclError aclrtCreateEventWithFlag(aclrtEvent *event, uint32_t flag) {
+    SIM_API;
+    return create(__func__, event, flag, false);
+}
 
-aclError aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag) { return create(__func__, event, flag, true); }
+aclError aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag) {
+    SIM_API;
+    return create(__func__, event, flag, true);
+}
 
 aclError aclrtDestroyEvent(aclrtEvent event) {
+    SIM_API;
     auto [object, status] = open(__func__, event);
     if (object) sim::retire(event, Kind::Event, {__func__});
     return status;
 }
 
-aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream) { return record(__func__, event, stream); }
+aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream) {
+    SIM_API;
+    return record(__func__, event, stream);
+}
 
 aclError aclrtRecordEventWithFlag(aclrtEvent event, aclrtStream stream, uint32_t flag) {
+    SIM_API;
     if (flag > ACL_EVENT_RECORD_EXTERNAL) return fail(__func__, ACL_ERROR_INVALID_PARAM, "flag must be 0 or 1");
     return record(__func__, event, stream);
 }
 
 aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream) {
+    SIM_API;
     auto [object, status] = open(__func__, event);
     if (!object) return status;
     if (aclError refused = refuseExtended(__func__, *object)) return refused;
@@ -196,19 +210,23 @@ aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream) {
 }
 
 aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event) {
+    SIM_API;
     return wait(__func__, stream, event, int64_t{1000} * sim::timeouts().waitSeconds);
 }
 
 aclError aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent event, int32_t timeout) {
+    SIM_API;
     return wait(__func__, stream, event, timeout);
 }
 
 aclError aclrtStreamWaitEventWithFlag(aclrtStream stream, aclrtEvent event, uint32_t timeout, uint32_t flag) {
+    SIM_API;
     if (flag > ACL_EVENT_WAIT_EXTERNAL) return fail(__func__, ACL_ERROR_INVALID_PARAM, "flag must be 0 or 1");
     return wait(__func__, stream, event, timeout);
 }
 
 aclError aclrtQueryEvent(aclrtEvent event, aclrtEventStatus *status) {
+    SIM_API;
     auto [object, opened] = open(__func__, event);
     if (!object) return opened;
     if (status == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "status is null");
@@ -219,6 +237,7 @@ aclError aclrtQueryEvent(aclrtEvent event, aclrtEventStatus *status) {
 }
 
 aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus *status) {
+    SIM_API;
     auto [object, opened] = open(__func__, event);
     if (!object) return opened;
     if (status == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "status is null");
@@ -230,6 +249,7 @@ aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus *statu
 }
 
 aclError aclrtQueryEventWaitStatus(aclrtEvent event, aclrtEventWaitStatus *status) {
+    SIM_API;
     auto [object, opened] = open(__func__, event);
     if (!object) return opened;
     if (status == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "status is null");
@@ -239,9 +259,13 @@ aclError aclrtQueryEventWaitStatus(aclrtEvent event, aclrtEventWaitStatus *statu
     return ACL_SUCCESS;
 }
 
-aclError aclrtSynchronizeEvent(aclrtEvent event) { return synchronize(__func__, event, -1); }
+aclError aclrtSynchronizeEvent(aclrtEvent event) {
+    SIM_API;
+    return synchronize(__func__, event, -1);
+}
 
 aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout) {
+    SIM_API;
     if (timeout < -1) {
         return fail(__func__, ACL_ERROR_RT_PARAM_INVALID, "timeout is " + std::to_string(timeout) + "; give -1 or more");
     }
@@ -249,6 +273,7 @@ aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout) {
 }
 
 aclError aclrtEventElapsedTime(float *ms, aclrtEvent startEvent, aclrtEvent endEvent) {
+    SIM_API;
     if (ms == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "ms is null");
     auto [start, startStatus] = open(__func__, startEvent);
     if (!start) return startStatus;
@@ -262,6 +287,7 @@ aclError aclrtEventElapsedTime(float *ms, aclrtEvent startEvent, aclrtEvent endE
 }
 
 aclError aclrtEventGetTimestamp(aclrtEvent event, uint64_t *timestamp) {
+    SIM_API;
     auto [object, opened] = open(__func__, event);
     if (!object) return opened;
     if (timestamp == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "timestamp is null");
@@ -272,6 +298,7 @@ aclError aclrtEventGetTimestamp(aclrtEvent event, uint64_t *timestamp) {
 }
 
 aclError aclrtGetEventId(aclrtEvent event, uint32_t *eventId) {
+    SIM_API;
     auto [object, opened] = open(__func__, event);
     if (!object) return opened;
     if (eventId == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "eventId is null");

@@ -1,3 +1,4 @@
+#include "core/entry.hpp"
 #include "runtime/exception_info.hpp"
 
 #include <algorithm>
@@ -49,12 +50,14 @@ void tellExceptionCallbacks(uint32_t task, uint32_t stream, uint32_t device, int
 static constexpr uint32_t kNone = 0xFFFFFFFF;
 
 aclError aclrtSetExceptionInfoCallback(aclrtExceptionInfoCallback callback) {
+    SIM_API;
     std::lock_guard lock(sim::callbacks().mutex);
     sim::callbacks().single = callback;
     return ACL_SUCCESS;
 }
 
 aclError aclrtExceptionInfoCallbackRegister(aclrtExceptionInfoCallback callback) {
+    SIM_API;
     if (callback == nullptr) return sim::fail(__func__, ACL_ERROR_INVALID_PARAM, "callback is null");
     std::lock_guard lock(sim::callbacks().mutex);
     auto &all = sim::callbacks().registered;
@@ -63,6 +66,7 @@ aclError aclrtExceptionInfoCallbackRegister(aclrtExceptionInfoCallback callback)
 }
 
 aclError aclrtExceptionInfoCallbackUnregister(aclrtExceptionInfoCallback callback) {
+    SIM_API;
     std::lock_guard lock(sim::callbacks().mutex);
     auto &all = sim::callbacks().registered;
     auto found = std::find(all.begin(), all.end(), callback);
@@ -73,8 +77,23 @@ aclError aclrtExceptionInfoCallbackUnregister(aclrtExceptionInfoCallback callbac
     return ACL_SUCCESS;
 }
 
-uint32_t aclrtGetTaskIdFromExceptionInfo(const aclrtExceptionInfo *info) { return info ? info->task : kNone; }
-uint32_t aclrtGetStreamIdFromExceptionInfo(const aclrtExceptionInfo *info) { return info ? info->stream : kNone; }
-uint32_t aclrtGetThreadIdFromExceptionInfo(const aclrtExceptionInfo *info) { return info ? info->thread : kNone; }
-uint32_t aclrtGetDeviceIdFromExceptionInfo(const aclrtExceptionInfo *info) { return info ? info->device : kNone; }
-uint32_t aclrtGetErrorCodeFromExceptionInfo(const aclrtExceptionInfo *info) { return info ? info->status : kNone; }
+uint32_t aclrtGetTaskIdFromExceptionInfo(const aclrtExceptionInfo *info) {
+    SIM_API_WITHOUT_STATUS;
+    return info ? info->task : kNone;
+}
+uint32_t aclrtGetStreamIdFromExceptionInfo(const aclrtExceptionInfo *info) {
+    SIM_API_WITHOUT_STATUS;
+    return info ? info->stream : kNone;
+}
+uint32_t aclrtGetThreadIdFromExceptionInfo(const aclrtExceptionInfo *info) {
+    SIM_API_WITHOUT_STATUS;
+    return info ? info->thread : kNone;
+}
+uint32_t aclrtGetDeviceIdFromExceptionInfo(const aclrtExceptionInfo *info) {
+    SIM_API_WITHOUT_STATUS;
+    return info ? info->device : kNone;
+}
+uint32_t aclrtGetErrorCodeFromExceptionInfo(const aclrtExceptionInfo *info) {
+    SIM_API_WITHOUT_STATUS;
+    return info ? info->status : kNone;
+}

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "core/device_memory.hpp"
+#include "core/origin.hpp"
 
 namespace sim {
 namespace {
@@ -15,7 +16,7 @@ constexpr size_t kAlignment = 64;
 struct Range {
     size_t size;
     bool registered;
-    const char *madeBy;
+    Origin made;
 };
 
 struct Pinned {
@@ -45,7 +46,7 @@ void *allocatePinned(size_t size, const char *api) {
     void *address = std::aligned_alloc(kAlignment, (size + kAlignment - 1) / kAlignment * kAlignment);
     if (address == nullptr) return nullptr;
     std::lock_guard lock(pinned().mutex);
-    pinned().ranges[wordOf(address)] = {size, false, api};
+    pinned().ranges[wordOf(address)] = {size, false, originOf(api)};
     return address;
 }
 
@@ -58,7 +59,7 @@ bool freePinned(void *address) {
 bool registerPinned(void *address, size_t size) {
     if (isDeviceAddress(address)) return false;
     std::lock_guard lock(pinned().mutex);
-    return pinned().ranges.emplace(wordOf(address), Range{size, true, "aclrtHostRegisterV2"}).second;
+    return pinned().ranges.emplace(wordOf(address), Range{size, true, captureOrigin()}).second;
 }
 
 bool unregisterPinned(void *address) { return removeRange(address, true); }

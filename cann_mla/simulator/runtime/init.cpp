@@ -8,6 +8,7 @@
 #include "acl/acl_rt.h"
 #include "aclnn/aclnn_base.h"
 #include "core/device_memory.hpp"
+#include "core/entry.hpp"
 #include "core/error.hpp"
 #include "runtime/context.hpp"
 
@@ -51,6 +52,7 @@ void finalize() {
 }  // namespace
 
 aclError aclInit(const char *configPath) {
+    SIM_API;
     std::lock_guard lock(state().mutex);
     if (state().references > 0) {
         ++state().references;
@@ -65,6 +67,7 @@ aclError aclInit(const char *configPath) {
 }
 
 aclError aclFinalize(void) {
+    SIM_API;
     std::lock_guard lock(state().mutex);
     if (state().finalized) return fail(__func__, ACL_ERROR_REPEAT_FINALIZE, "the process is finalised already");
     finalize();
@@ -72,6 +75,7 @@ aclError aclFinalize(void) {
 }
 
 aclError aclFinalizeReference(uint64_t *refCount) {
+    SIM_API;
     std::lock_guard lock(state().mutex);
     if (state().references == 0) {
         if (refCount != nullptr) *refCount = 0;
@@ -88,20 +92,29 @@ aclError aclFinalizeReference(uint64_t *refCount) {
 
 // aclInit covers aclnn, and there is nothing that aclnn alone would have to set up.
 aclnnStatus aclnnInit(const char *configPath) {
+    SIM_API;
     if (configPath == nullptr || *configPath == '\0' || std::ifstream(configPath)) return ACL_SUCCESS;
     return fail(__func__, ACLNN_ERR_PARAM_INVALID, std::string("cannot read the configuration file ") + configPath);
 }
 
-aclnnStatus aclnnFinalize(void) { return ACL_SUCCESS; }
+aclnnStatus aclnnFinalize(void) {
+    SIM_API;
+    return ACL_SUCCESS;
+}
 
-const char *aclGetRecentErrMsg(void) { return sim::takeErrorText(); }
+const char *aclGetRecentErrMsg(void) {
+    SIM_API_WITHOUT_STATUS;
+    return sim::takeErrorText();
+}
 
 aclError aclrtPeekAtLastError(aclrtLastErrLevel level) {
+    SIM_API;
     if (level != ACL_RT_THREAD_LEVEL) return fail(__func__, ACL_ERROR_INVALID_PARAM, "level must be 0");
     return sim::lastError(false);
 }
 
 aclError aclrtGetLastError(aclrtLastErrLevel level) {
+    SIM_API;
     if (level != ACL_RT_THREAD_LEVEL) return fail(__func__, ACL_ERROR_INVALID_PARAM, "level must be 0");
     return sim::lastError(true);
 }

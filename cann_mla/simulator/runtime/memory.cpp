@@ -7,7 +7,9 @@
 #include <string>
 
 #include "acl/acl_rt.h"
+#include "checker/fault_injection.hpp"
 #include "core/device_memory.hpp"
+#include "core/entry.hpp"
 #include "core/product.hpp"
 #include "core/settings.hpp"
 #include "runtime/context.hpp"
@@ -19,14 +21,22 @@ namespace {
 
 std::string bytesText(size_t bytes) { return std::to_string(bytes) + " bytes"; }
 
+// The memory that a device seems to have: fault injection may leave it less.
+sim::MemoryUse memoryLeft(int32_t device) {
+    sim::MemoryUse use = sim::memoryUse(device);
+    use.total = std::max(std::min(use.total, sim::memoryLimit()), use.used);
+    return use;
+}
+
 aclError allocate(const char *api, void **out, size_t size, int32_t device) {
-    void *address = sim::allocateOnDevice(device, size, api);
+    sim::MemoryUse use = memoryLeft(device);
+    bool limited = sim::memoryLimit() != SIZE_MAX && size > use.total - use.used;
+    void *address = limited ? nullptr : sim::allocateOnDevice(device, size, api);
     if (address == nullptr) {
-        sim::MemoryUse use = sim::memoryUse(device);
         return fail(api, ACL_ERROR_RT_MEMORY_ALLOCATION,
                     "device " + std::to_string(device) + " is out of memory: asked for " + bytesText(size) + ", " +
-                        bytesText(use.total - use.used) + " of " + bytesText(use.total) +
-                        " free (CANN_MLA_SIM_MEMORY sets the total)");
+                        bytesText(use.total - use.used) + " of " + bytesText(use.total) + " free (" +
+                        (limited ? "an injected fault" : "CANN_MLA_SIM_MEMORY") + " sets the total)");
     }
     *out = address;
     return ACL_SUCCESS;
@@ -77,35 +87,58 @@ aclError synchronizeThen(const char *api, void *pointer, aclError (*release)(con
 
 }  // namespace
 
-aclError aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy) { return deviceMalloc(__func__, devPtr, size); }
+aclError aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy) {
+    SIM_API;
+    return deviceMalloc(__func__, devPtr, size);
+}
 
 aclError aclrtMallocAlign32(void **devPtr, size_t size, aclrtMemMallocPolicy) {
+    SIM_API;
     return deviceMalloc(__func__, devPtr, size);
 }
 
 aclError aclrtMallocCached(void **devPtr, size_t size, aclrtMemMallocPolicy) {
+    SIM_API;
     return deviceMalloc(__func__, devPtr, size);
 }
 
 aclError aclrtMallocWithCfg(void **devPtr, size_t size, aclrtMemMallocPolicy, aclrtMallocConfig *cfg) {
+    SIM_API;
     if (aclError status = checkAttributes(__func__, cfg)) return status;
     return deviceMalloc(__func__, devPtr, size);
 }
 
-aclError aclrtFree(void *devPtr) { return deviceFree(__func__, devPtr); }
-aclError aclrtFreeWithDevSync(void *devPtr) { return synchronizeThen(__func__, devPtr, deviceFree); }
+aclError aclrtFree(void *devPtr) {
+    SIM_API;
+    return deviceFree(__func__, devPtr);
+}
+aclError aclrtFreeWithDevSync(void *devPtr) {
+    SIM_API;
+    return synchronizeThen(__func__, devPtr, deviceFree);
+}
 
-aclError aclrtMallocHost(void **hostPtr, size_t size) { return hostMalloc(__func__, hostPtr, size); }
+aclError aclrtMallocHost(void **hostPtr, size_t size) {
+    SIM_API;
+    return hostMalloc(__func__, hostPtr, size);
+}
 
 aclError aclrtMallocHostWithCfg(void **ptr, uint64_t size, aclrtMallocConfig *cfg) {
+    SIM_API;
     if (aclError status = checkAttributes(__func__, cfg)) return status;
     return hostMalloc(__func__, ptr, size);
 }
 
-aclError aclrtFreeHost(void *hostPtr) { return hostFree(__func__, hostPtr); }
-aclError aclrtFreeHostWithDevSync(void *hostPtr) { return synchronizeThen(__func__, hostPtr, hostFree); }
+aclError aclrtFreeHost(void *hostPtr) {
+    SIM_API;
+    return hostFree(__func__, hostPtr);
+}
+aclError aclrtFreeHostWithDevSync(void *hostPtr) {
+    SIM_API;
+    return synchronizeThen(__func__, hostPtr, hostFree);
+}
 
 aclError aclrtHostRegisterV2(void *ptr, uint64_t size, uint32_t flag) {
+    SIM_API;
     if (ptr == nullptr || size == 0) return fail(__func__, ACL_ERROR_INVALID_PARAM, "ptr is null or size is 0");
     if ((flag & ~uint32_t{ACL_HOST_REG_PINNED}) != 0) {
         return fail(__func__, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
@@ -116,12 +149,14 @@ aclError aclrtHostRegisterV2(void *ptr, uint64_t size, uint32_t flag) {
 }
 
 aclError aclrtHostUnregister(void *ptr) {
+    SIM_API;
     if (ptr == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "ptr is null");
     if (sim::unregisterPinned(ptr)) return ACL_SUCCESS;
     return fail(__func__, ACL_ERROR_RT_PARAM_INVALID, "ptr was not registered");
 }
 
 aclError aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attributes) {
+    SIM_API;
     if (ptr == nullptr || attributes == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "a pointer is null");
     *attributes = aclrtPtrAttributes{};
     attributes->pageSize = 4096;
@@ -137,6 +172,7 @@ aclError aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attribut
 }
 
 aclError aclrtMemGetAddressRange(void *ptr, void **pbase, size_t *psize) {
+    SIM_API;
     if (ptr == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "ptr is null");
     auto allocation = sim::findAllocation(ptr);
     if (!allocation) {
@@ -148,6 +184,7 @@ aclError aclrtMemGetAddressRange(void *ptr, void **pbase, size_t *psize) {
 }
 
 aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total) {
+    SIM_API;
     if (free == nullptr || total == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "a pointer is null");
     if (attr < ACL_DDR_MEM || attr > ACL_MEM_P2P_HUGE1G) {
         return fail(__func__, ACL_ERROR_RT_INVALID_MEMORY_TYPE, "attr is " + std::to_string(attr) + "; 0 to 17 exist");
@@ -161,6 +198,7 @@ aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total) {
 }
 
 aclError aclrtGetMemUsageInfo(int32_t deviceId, aclrtMemUsageInfo *memUsageInfo, size_t inputNum, size_t *outputNum) {
+    SIM_API;
     if (memUsageInfo == nullptr || outputNum == nullptr || inputNum == 0) {
         return fail(__func__, ACL_ERROR_INVALID_PARAM, "a pointer is null, or inputNum is 0");
     }
@@ -187,10 +225,17 @@ aclError checkCacheRange(const char *api, const void *address, size_t size) {
 
 }  // namespace
 
-aclError aclrtMemFlush(void *devPtr, size_t size) { return checkCacheRange(__func__, devPtr, size); }
-aclError aclrtMemInvalidate(void *devPtr, size_t size) { return checkCacheRange(__func__, devPtr, size); }
+aclError aclrtMemFlush(void *devPtr, size_t size) {
+    SIM_API;
+    return checkCacheRange(__func__, devPtr, size);
+}
+aclError aclrtMemInvalidate(void *devPtr, size_t size) {
+    SIM_API;
+    return checkCacheRange(__func__, devPtr, size);
+}
 
 aclError aclrtCmoAsync(void *src, size_t size, aclrtCmoType cmoType, aclrtStream stream) {
+    SIM_API;
     if (cmoType != ACL_RT_CMO_TYPE_PREFETCH) {
         return fail(__func__, ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "only ACL_RT_CMO_TYPE_PREFETCH is supported");
     }

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "core/device_memory.hpp"
+#include "core/entry.hpp"
 #include "core/handles.hpp"
 #include "core/settings.hpp"
 #include "runtime/context.hpp"
@@ -21,6 +22,7 @@ struct Pool : sim::Object {
 }  // namespace
 
 aclError aclrtMemPoolCreate(aclrtMemPool *memPool, const aclrtMemPoolProps *poolProps) {
+    SIM_API;
     if (memPool == nullptr || poolProps == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "a pointer is null");
     auto device = static_cast<int32_t>(poolProps->location.id);
     bool onDevice = poolProps->location.type == ACL_MEM_LOCATION_TYPE_DEVICE;
@@ -32,11 +34,13 @@ aclError aclrtMemPoolCreate(aclrtMemPool *memPool, const aclrtMemPoolProps *pool
 }
 
 aclError aclrtMemPoolDestroy(const aclrtMemPool memPool) {
+    SIM_API;
     if (sim::retire(memPool, Kind::MemPool, {__func__})) return ACL_SUCCESS;
     return fail(__func__, ACL_ERROR_RT_INVALID_HANDLE, sim::describeBadHandle(memPool, Kind::MemPool));
 }
 
 aclError aclrtMemPoolMallocAsync(void **ptr, size_t size, aclrtMemPool memPool, aclrtStream stream) {
+    SIM_API;
     if (ptr == nullptr || size == 0) return fail(__func__, ACL_ERROR_INVALID_PARAM, "ptr is null or size is 0");
     auto pool = sim::lookupAs<Pool>(memPool, Kind::MemPool);
     if (!pool) return fail(__func__, ACL_ERROR_RT_INVALID_HANDLE, sim::describeBadHandle(memPool, Kind::MemPool));
@@ -48,6 +52,7 @@ aclError aclrtMemPoolMallocAsync(void **ptr, size_t size, aclrtMemPool memPool, 
 }
 
 aclError aclrtMemPoolFreeAsync(void *ptr, aclrtStream stream) {
+    SIM_API;
     if (ptr == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "ptr is null");
     sim::StreamChoice choice = sim::chooseStream(stream);
     if (!choice) return fail(__func__, choice.status, choice.text);

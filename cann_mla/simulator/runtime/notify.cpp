@@ -3,6 +3,7 @@
 #include <string>
 
 #include "acl/acl_rt.h"
+#include "core/entry.hpp"
 #include "core/handles.hpp"
 #include "runtime/context.hpp"
 #include "runtime/waiting.hpp"
@@ -22,6 +23,7 @@ struct Notify : sim::Object {
 }  // namespace
 
 aclError aclrtCreateNotify(aclrtNotify *notify, uint64_t flag) {
+    SIM_API;
     if (notify == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "notify is null");
     if (flag != ACL_NOTIFY_DEFAULT) {
         return fail(__func__, ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "device-only notifies are not simulated");
@@ -32,12 +34,14 @@ aclError aclrtCreateNotify(aclrtNotify *notify, uint64_t flag) {
 }
 
 aclError aclrtDestroyNotify(aclrtNotify notify) {
+    SIM_API;
     if (notify == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "notify is null");
     if (sim::retire(notify, Kind::Notify, {__func__})) return ACL_SUCCESS;
     return fail(__func__, ACL_ERROR_RT_INVALID_HANDLE, sim::describeBadHandle(notify, Kind::Notify));
 }
 
 aclError aclrtRecordNotify(aclrtNotify notify, aclrtStream stream) {
+    SIM_API;
     auto object = sim::lookupAs<Notify>(notify, Kind::Notify);
     if (!object) return fail(__func__, ACL_ERROR_RT_INVALID_HANDLE, sim::describeBadHandle(notify, Kind::Notify));
     StreamChoice choice = sim::chooseStream(stream);
@@ -56,6 +60,7 @@ aclError aclrtRecordNotify(aclrtNotify notify, aclrtStream stream) {
 }
 
 aclError aclrtWaitAndResetNotify(aclrtNotify notify, aclrtStream stream, uint32_t timeout) {
+    SIM_API;
     auto object = sim::lookupAs<Notify>(notify, Kind::Notify);
     if (!object) return fail(__func__, ACL_ERROR_RT_INVALID_HANDLE, sim::describeBadHandle(notify, Kind::Notify));
     StreamChoice choice = sim::chooseStream(stream);

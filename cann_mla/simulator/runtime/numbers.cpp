@@ -2,8 +2,10 @@
 #include <cstring>
 
 #include "acl/acl_base.h"
+#include "core/entry.hpp"
 
 size_t aclDataTypeSize(aclDataType dataType) {
+    SIM_API_WITHOUT_STATUS;
     switch (static_cast<int>(dataType)) {
         case ACL_DT_UNDEFINED:
         case ACL_STRING: return 0;
@@ -30,6 +32,7 @@ size_t aclDataTypeSize(aclDataType dataType) {
 }
 
 float aclFloat16ToFloat(aclFloat16 value) {
+    SIM_API_WITHOUT_STATUS;
     uint32_t sign = static_cast<uint32_t>(value & 0x8000) << 16;
     uint32_t exponent = value >> 10 & 0x1F;
     uint32_t fraction = value & 0x3FF;
@@ -50,6 +53,7 @@ float aclFloat16ToFloat(aclFloat16 value) {
 
 // To nearest, ties to even; too large becomes infinity, NaN stays a quiet NaN.
 aclFloat16 aclFloatToFloat16(float value) {
+    SIM_API_WITHOUT_STATUS;
     uint32_t bits;
     std::memcpy(&bits, &value, sizeof bits);
     uint32_t sign = bits >> 16 & 0x8000;

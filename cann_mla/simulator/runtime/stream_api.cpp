@@ -5,7 +5,7 @@
 #include <string>
 
 #include "acl/acl_rt.h"
-#include "core/findings.hpp"
+#include "core/entry.hpp"
 #include "core/settings.hpp"
 #include "runtime/context.hpp"
 
@@ -94,13 +94,18 @@ std::set<const aclrtStreamConfigHandle *> &configHandles(std::unique_lock<std::m
 
 }  // namespace
 
-aclError aclrtCreateStream(aclrtStream *stream) { return create(__func__, stream, 0, 0); }
+aclError aclrtCreateStream(aclrtStream *stream) {
+    SIM_API;
+    return create(__func__, stream, 0, 0);
+}
 
 aclError aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority, uint32_t flag) {
+    SIM_API;
     return create(__func__, stream, priority, flag);
 }
 
 aclrtStreamConfigHandle *aclrtCreateStreamConfigHandle(void) {
+    SIM_API;
     auto *handle = new aclrtStreamConfigHandle{};
     std::unique_lock<std::mutex> lock;
     configHandles(lock).insert(handle);
@@ -109,6 +114,7 @@ aclrtStreamConfigHandle *aclrtCreateStreamConfigHandle(void) {
 
 aclError aclrtSetStreamConfigOpt(aclrtStreamConfigHandle *handle, aclrtStreamConfigAttr attr, const void *attrValue,
                                  size_t valueSize) {
+    SIM_API;
     if (handle == nullptr || attrValue == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "a pointer is null");
     std::unique_lock<std::mutex> lock;
     if (configHandles(lock).count(handle) == 0) {
@@ -133,6 +139,7 @@ aclError aclrtSetStreamConfigOpt(aclrtStreamConfigHandle *handle, aclrtStreamCon
 }
 
 aclError aclrtDestroyStreamConfigHandle(aclrtStreamConfigHandle *handle) {
+    SIM_API;
     std::unique_lock<std::mutex> lock;
     if (configHandles(lock).erase(handle) == 0) {
         return fail(__func__, ACL_ERROR_INVALID_PARAM, "handle is not from aclrtCreateStreamConfigHandle, or destroyed");
@@ -142,6 +149,7 @@ aclError aclrtDestroyStreamConfigHandle(aclrtStreamConfigHandle *handle) {
 }
 
 aclError aclrtCreateStreamV2(aclrtStream *stream, const aclrtStreamConfigHandle *handle) {
+    SIM_API;
     if (handle == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "handle is null");
     uint32_t priority, flag;
     {
@@ -156,12 +164,22 @@ aclError aclrtCreateStreamV2(aclrtStream *stream, const aclrtStreamConfigHandle 
     return create(__func__, stream, priority, flag);
 }
 
-aclError aclrtDestroyStream(aclrtStream stream) { return destroy(__func__, stream, false); }
-aclError aclrtDestroyStreamForce(aclrtStream stream) { return destroy(__func__, stream, true); }
+aclError aclrtDestroyStream(aclrtStream stream) {
+    SIM_API;
+    return destroy(__func__, stream, false);
+}
+aclError aclrtDestroyStreamForce(aclrtStream stream) {
+    SIM_API;
+    return destroy(__func__, stream, true);
+}
 
-aclError aclrtSynchronizeStream(aclrtStream stream) { return synchronize(__func__, stream, -1); }
+aclError aclrtSynchronizeStream(aclrtStream stream) {
+    SIM_API;
+    return synchronize(__func__, stream, -1);
+}
 
 aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout) {
+    SIM_API;
     if (timeout < -1) {
         return fail(__func__, ACL_ERROR_RT_PARAM_INVALID, "timeout is " + std::to_string(timeout) + "; give -1 or more");
     }
@@ -169,6 +187,7 @@ aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout) 
 }
 
 aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus *status) {
+    SIM_API;
     if (status == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "status is null");
     return withStream(__func__, stream, [&](sim::Stream &object) {
         bool idle = object.isIdle();
@@ -178,18 +197,22 @@ aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus *status) {
 }
 
 aclError aclrtStreamGetId(aclrtStream stream, int32_t *streamId) {
+    SIM_API;
     return getFromStream(__func__, stream, streamId, [](sim::Stream &object) { return object.id(); });
 }
 
 aclError aclrtStreamGetPriority(aclrtStream stream, uint32_t *priority) {
+    SIM_API;
     return getFromStream(__func__, stream, priority, [](sim::Stream &object) { return object.priority(); });
 }
 
 aclError aclrtStreamGetFlags(aclrtStream stream, uint32_t *flags) {
+    SIM_API;
     return getFromStream(__func__, stream, flags, [](sim::Stream &object) { return object.flags(); });
 }
 
 aclError aclrtStreamAbort(aclrtStream stream) {
+    SIM_API;
     return withStream(__func__, stream, [](sim::Stream &object) {
         object.abort();
         return ACL_SUCCESS;
@@ -197,6 +220,7 @@ aclError aclrtStreamAbort(aclrtStream stream) {
 }
 
 aclError aclrtStreamStop(aclrtStream stream) {
+    SIM_API;
     return withStream(__func__, stream, [](sim::Stream &object) {
         object.abort();
         return ACL_SUCCESS;
@@ -204,6 +228,7 @@ aclError aclrtStreamStop(aclrtStream stream) {
 }
 
 aclError aclrtSetStreamFailureMode(aclrtStream stream, uint64_t mode) {
+    SIM_API;
     if (mode > ACL_STOP_ON_FAILURE) {
         return fail(__func__, ACL_ERROR_RT_PARAM_INVALID, "mode is " + std::to_string(mode) + "; 0 and 1 exist");
     }
@@ -214,6 +239,7 @@ aclError aclrtSetStreamFailureMode(aclrtStream stream, uint64_t mode) {
 }
 
 aclError aclrtSetStreamOverflowSwitch(aclrtStream stream, uint32_t flag) {
+    SIM_API;
     return withStream(__func__, stream, [&](sim::Stream &object) {
         object.overflowSwitch = flag;
         return ACL_SUCCESS;
@@ -221,10 +247,12 @@ aclError aclrtSetStreamOverflowSwitch(aclrtStream stream, uint32_t flag) {
 }
 
 aclError aclrtGetStreamOverflowSwitch(aclrtStream stream, uint32_t *flag) {
+    SIM_API;
     return getFromStream(__func__, stream, flag, [](sim::Stream &object) { return object.overflowSwitch.load(); });
 }
 
 aclError aclrtSetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmAttrType, aclrtStreamAttrValue *value) {
+    SIM_API;
     if (value == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "value is null");
     switch (stmAttrType) {
         case ACL_STREAM_ATTR_FAILURE_MODE: return aclrtSetStreamFailureMode(stream, value->failureMode);
@@ -236,6 +264,7 @@ aclError aclrtSetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmAttrType
 }
 
 aclError aclrtGetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmAttrType, aclrtStreamAttrValue *value) {
+    SIM_API;
     if (value == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "value is null");
     return withStream(__func__, stream, [&](sim::Stream &object) -> aclError {
         switch (stmAttrType) {
@@ -250,6 +279,7 @@ aclError aclrtGetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmAttrType
 }
 
 aclError aclrtGetStreamAvailableNum(uint32_t *streamCount) {
+    SIM_API;
     if (streamCount == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "streamCount is null");
     *streamCount = kMaxStreams - static_cast<uint32_t>(std::min<int64_t>(sim::liveHandles(Kind::Stream), kMaxStreams));
     return ACL_SUCCESS;
@@ -282,9 +312,13 @@ aclError synchronizeDevice(const char *api, int32_t timeout) {
 
 }  // namespace
 
-aclError aclrtSynchronizeDevice(void) { return synchronizeDevice(__func__, -1); }
+aclError aclrtSynchronizeDevice(void) {
+    SIM_API;
+    return synchronizeDevice(__func__, -1);
+}
 
 aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout) {
+    SIM_API;
     if (timeout < -1) {
         return fail(__func__, ACL_ERROR_RT_PARAM_INVALID, "timeout is " + std::to_string(timeout) + "; give -1 or more");
     }

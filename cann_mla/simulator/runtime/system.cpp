@@ -7,6 +7,7 @@
 #include <string>
 
 #include "acl/acl_rt.h"
+#include "core/entry.hpp"
 #include "core/product.hpp"
 #include "runtime/context.hpp"
 
@@ -28,6 +29,7 @@ void copyText(char (&target)[Size], const char *text) {
 }  // namespace
 
 aclError aclrtGetVersion(int32_t *majorVersion, int32_t *minorVersion, int32_t *patchVersion) {
+    SIM_API;
     if (majorVersion == nullptr || minorVersion == nullptr || patchVersion == nullptr) {
         return fail(__func__, ACL_ERROR_INVALID_PARAM, "an output pointer is null");
     }
@@ -38,6 +40,7 @@ aclError aclrtGetVersion(int32_t *majorVersion, int32_t *minorVersion, int32_t *
 }
 
 aclError aclsysGetCANNVersion(aclCANNPackageName name, aclCANNPackageVersion *version) {
+    SIM_API;
     if (version == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "version is null");
     if (name < ACL_PKG_NAME_CANN || name > ACL_PKG_NAME_DRIVER) {
         return fail(__func__, ACL_ERROR_INVALID_PARAM, "name is " + std::to_string(name) + "; 0 to 7 exist");
@@ -51,18 +54,23 @@ aclError aclsysGetCANNVersion(aclCANNPackageName name, aclCANNPackageVersion *ve
 }
 
 aclError aclsysGetVersionStr(char *pkgName, char *versionStr) {
+    SIM_API;
     if (pkgName == nullptr || versionStr == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "a pointer is null");
     std::memcpy(versionStr, kVersion, std::strlen(kVersion) + 1);
     return ACL_SUCCESS;
 }
 
 aclError aclsysGetVersionNum(char *pkgName, int32_t *versionNum) {
+    SIM_API;
     if (pkgName == nullptr || versionNum == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "a pointer is null");
     *versionNum = kVersionNumber;
     return ACL_SUCCESS;
 }
 
-const char *aclrtGetSocName(void) { return sim::socName(sim::product()); }
+const char *aclrtGetSocName(void) {
+    SIM_API_WITHOUT_STATUS;
+    return sim::socName(sim::product());
+}
 
 namespace {
 
@@ -98,11 +106,13 @@ aclError setProcessOption(const char *api, aclSysParamOpt opt, int64_t value) {
 }  // namespace
 
 aclError aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
+    SIM_API;
     if (aclError status = checkOption(__func__, opt, false)) return status;
     return setProcessOption(__func__, opt, value);
 }
 
 aclError aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t *value) {
+    SIM_API;
     if (value == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "value is null");
     if (aclError status = checkOption(__func__, opt, false)) return status;
     std::lock_guard lock(processOptions().mutex);
@@ -112,6 +122,7 @@ aclError aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t *value) {
 
 // The value of a context is the value of the process, too: the last writer wins.
 aclError aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
+    SIM_API;
     if (aclError status = checkOption(__func__, opt, true)) return status;
     auto context = sim::currentContext();
     if (!context) return fail(__func__, ACL_ERROR_RT_CONTEXT_NULL, sim::kNoContextText);
@@ -122,6 +133,7 @@ aclError aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
 }
 
 aclError aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t *value) {
+    SIM_API;
     if (value == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "value is null");
     if (aclError status = checkOption(__func__, opt, true)) return status;
     auto context = sim::currentContext();
@@ -137,6 +149,7 @@ aclError aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t *value) {
 }
 
 aclError aclGetCannAttributeList(const aclCannAttr **cannAttrList, size_t *num) {
+    SIM_API;
     static constexpr std::array<aclCannAttr, 3> all = {ACL_CANN_ATTR_INF_NAN, ACL_CANN_ATTR_BF16,
                                                        ACL_CANN_ATTR_JIT_COMPILE};
     if (cannAttrList == nullptr || num == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "a pointer is null");
@@ -146,6 +159,7 @@ aclError aclGetCannAttributeList(const aclCannAttr **cannAttrList, size_t *num) 
 }
 
 aclError aclGetCannAttribute(aclCannAttr cannAttr, int32_t *value) {
+    SIM_API;
     if (value == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "value is null");
     if (cannAttr < ACL_CANN_ATTR_INF_NAN || cannAttr > ACL_CANN_ATTR_JIT_COMPILE) {
         return fail(__func__, ACL_ERROR_INVALID_PARAM, "attribute " + std::to_string(cannAttr) + " does not exist");

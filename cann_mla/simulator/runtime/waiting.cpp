@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "core/findings.hpp"
+#include "checker/finding.hpp"
 
 namespace sim {
 namespace {
@@ -40,8 +40,8 @@ bool waitInTask(std::unique_lock<std::mutex> &lock, Stream &stream, Deadline dea
         return givenUp;
     });
     if (givenUp && !stream.aborting()) {
-        report("stream " + std::to_string(stream.id()) + " was destroyed while it waited for something that nobody "
-               "recorded; a device would hang here. Record the event (or notify) before the wait is queued");
+        report("event-never-recorded", "stream " + std::to_string(stream.id()) + " was destroyed while it waited for "
+               "something that nobody recorded; a device would hang here");
     }
     return ended && !givenUp;
 }
