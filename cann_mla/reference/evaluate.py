@@ -51,6 +51,7 @@ FAMILIES: dict[str, str] = {
     "aclnnTransMatmulWeight": "cann_mla.reference.primitives_cast:evaluate",
     "aclnnNpuFormatCast": "cann_mla.reference.primitives_cast:evaluate",
     "aclnnKvRmsNormRopeCache": "cann_mla.reference.primitives_cache:evaluate",
+    "aclnnKvRmsNormRopeCacheV2": "cann_mla.reference.primitives_cache:evaluate",
     "aclnnScatterPaKvCache": "cann_mla.reference.primitives_cache:evaluate",
     "aclnnAbs": "cann_mla.reference.primitives_elementwise:evaluate",
     "aclnnAmax": "cann_mla.reference.primitives_elementwise:evaluate",

@@ -112,13 +112,94 @@ def test_kv8_nz_blocks() -> None:
     assert (block != 9).sum() == DK - (9 in expected)
 
 
-def test_outputs_are_zero_unless_asked_for() -> None:
-    silent = kv_rms_norm_rope_cache(**operands(b=1.0))
-    assert not silent.c_kv.any()
-    loud = kv_rms_norm_rope_cache(**operands(b=1.0), is_output_kv=True)
-    assert (loud.c_kv == 1).all()
-    assert (loud.k_rope == 1).all()
-    assert loud.c_kv.dtype == np.float16
+@pytest.mark.parametrize(
+    ("mode", "asked_for", "soc", "written"),
+    [
+        ("PA", True, "Ascend910B", True),
+        ("PA", False, "Ascend910B", False),
+        ("PA_NZ", True, "Ascend910_93", True),
+        ("Norm", True, "Ascend910B", False),  # the kernel of A2 and A3 does not get these two
+        ("no such mode", True, "Ascend910_93", False),
+        ("Norm", True, "Ascend950", True),
+        ("Norm", False, "Ascend950", False),
+    ],
+)
+def test_outputs_stay_as_they_are_unless_written(mode: str, asked_for: bool, soc: str, written: bool) -> None:
+    o = operands(b=1.0, cache_mode=mode, is_output_kv=asked_for, soc=soc)
+    if mode.startswith("PA"):
+        o |= {**paged(), "index": np.array([0])}
+    before = {"k_rope": np.full((1, 1, 1, DK), 3, np.float16), "c_kv": np.full((1, 1, 1, DV), 4, np.float16)}
+    result = kv_rms_norm_rope_cache(**o, **before)
+    assert (result.k_rope == (1 if written else 3)).all()
+    assert (result.c_kv == (1 if written else 4)).all()
+    assert result.c_kv.dtype == np.float16
+    without = kv_rms_norm_rope_cache(**o)
+    assert without.c_kv.any() == written
+
+
+# ---- version 2, with a value of its own -----------------------------------------------------------
+
+HEADS = 2
+
+
+def separate(**changes: Any) -> dict[str, Any]:
+    """Two heads of keys (192, of which 64 rotate) that are all 2, and of values (128) that count up."""
+    table = np.zeros((1, HEADS, 1, 64), np.float16)
+    given = {
+        "kv": np.full((1, HEADS, 1, 192), 2, np.float16),
+        "v": np.arange(HEADS * 128, dtype=np.float16).reshape(1, HEADS, 1, 128),
+        "gamma": (np.arange(192) % 64 + 1).astype(np.float16),
+        "cos": table,
+        "sin": table + 1,
+        "index": np.array([[5]]),
+        "k_cache": np.full((1, HEADS, 8, 192), 9, np.float16),
+        "ckv_cache": np.full((1, HEADS, 8, 128), 9, np.float16),
+        "epsilon": 0.0,
+    }
+    return {**given, **changes}
+
+
+# A quarter turn of 1, 2, 3, 4... in pairs, which come out as halves; the other 128 stay.
+TURNED = [*range(-2, -65, -2), *range(1, 64, 2), *range(1, 65), *range(1, 65)]
+
+
+def test_keys_rotate_in_part_and_values_are_copied() -> None:
+    o = separate()
+    result = kv_rms_norm_rope_cache(**o)
+    for head in range(HEADS):
+        assert result.k_cache[0, head, 5].tolist() == TURNED
+        np.testing.assert_array_equal(result.ckv_cache[0, head, 5], o["v"][0, head, 0])
+    assert (result.k_cache[:, :, [0, 1, 2, 3, 4, 6, 7]] == 9).all()
+
+
+def test_heads_lie_side_by_side_in_pages_and_one_after_the_other_in_blocks() -> None:
+    caches = {
+        "k_cache": np.full((2, 16, HEADS, 192), 9, np.float16),
+        "ckv_cache": np.full((2, 16, HEADS, 128), 9, np.float16),
+    }
+    o = separate(**caches, index=np.array([19]), cache_mode="PA_BNSD", is_output_kv=True)
+    pages = kv_rms_norm_rope_cache(**o)
+    assert pages.k_cache[1, 3].tolist() == [TURNED, TURNED]
+    np.testing.assert_array_equal(pages.ckv_cache[1, 3], o["v"][0, :, 0])
+    np.testing.assert_array_equal(pages.c_kv, o["v"])
+    assert pages.k_rope[0, 1, 0].tolist() == TURNED
+    blocks = kv_rms_norm_rope_cache(**o | {"cache_mode": "PA_NZ"})
+    memory = blocks.ckv_cache[1].reshape(HEADS, 8, 16, 16)
+    np.testing.assert_array_equal(memory[:, :, 3], o["v"].reshape(HEADS, 8, 16))
+    assert (memory[:, :, :3] == 9).all()
+
+
+def test_with_a_value_norm_mode_quantises_and_adds_offsets() -> None:
+    o = separate(
+        ckv_cache=np.full((1, HEADS, 8, 128), 9, np.int8),
+        c_kv_scale=np.full((HEADS, 128), 0.5, np.float32) * np.array([[1], [0.25]], np.float32),
+        c_kv_offset=np.full(128, -3, np.float32),
+        is_output_kv=True,
+    )
+    result = kv_rms_norm_rope_cache(**o)
+    wanted = [np.rint(np.arange(128) / 2 - 3), np.rint(np.arange(128, 256) / 8 - 3)]
+    np.testing.assert_array_equal(result.ckv_cache[0, :, 5], wanted)
+    np.testing.assert_array_equal(result.c_kv, o["v"])
 
 
 def test_exact_precision_rounds_nothing() -> None:
@@ -174,3 +255,8 @@ def test_by_c_name() -> None:
     got = evaluate("aclnnKvRmsNormRopeCache", tensors, {"epsilon": 0.0}, soc="Ascend910B", outputs={})
     assert set(got) == {"kCacheRef", "ckvCacheRef"}
     assert (got["ckvCacheRef"][0, 0, 5] == 1).all()
+    tensors = {
+        {**names, "v": "vOptional"}.get(name, name): value for name, value in separate().items() if name != "epsilon"
+    }
+    got = evaluate("aclnnKvRmsNormRopeCacheV2", tensors, {"epsilon": 0.0}, soc="Ascend910B", outputs={})
+    assert got["kCacheRef"][0, 1, 5].tolist() == TURNED
