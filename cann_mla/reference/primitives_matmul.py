@@ -82,6 +82,7 @@ def quant_matmul(
     x2_scale: Array,
     out: DType,
     x1_scale: Array | None = None,
+    x2_offset: Array | None = None,
     bias: Array | None = None,
     transpose_x1: bool = False,
     transpose_x2: bool = False,
@@ -94,24 +95,28 @@ def quant_matmul(
     x1 : ndarray of INT8, shape (..., m, k); (..., k, m) with `transpose_x1`
     x2 : ndarray of INT8, shape (..., k, n); (..., n, k) with `transpose_x2`
     x2_scale : ndarray, shape (n,) or (1,)
-        FP32 or BF16; INT64 or UINT64 hold a float32 in their low word, of which 19 bits count.
+        FP32 or BF16; INT64 or UINT64 hold a float32 in their low word, of which 19 bits count, and may hold an offset
+        as a signed integer of nine bits, from bit 37.
     out : DType
-        INT32 (nothing is scaled), BF16 or FP16.
+        INT32 (nothing is scaled), BF16 or FP16; INT8, for which scaled sums are rounded to nine bits, saturating,
+        before the offset is added.
     x1_scale : ndarray of FP32, shape (m,), optional
+    x2_offset : ndarray of FP32, shape (n,) or (1,), optional
+        For INT8. Rounded to nine bits; wins over the one in `x2_scale`.
     bias : ndarray, shape (n,) or (batch, 1, n), optional
         INT32 is added to the integers, FP32, BF16 and FP16 to the scaled values.
 
     Returns
     -------
-    ndarray of `out`, shape (..., m, n); float64 in ``exact`` precision, unless INT32
+    ndarray of `out`, shape (..., m, n); float64 in ``exact`` precision, unless an integer type
 
     Raises
     ------
     NotImplementedError
-        For INT8 output.
+        For an offset with another output than INT8.
     """
-    if out is INT8:
-        raise NotImplementedError("quant_matmul has no reference for INT8 output; ask for INT32, BF16 or FP16")
+    if x2_offset is not None and out is not INT8:
+        raise NotImplementedError(f"an offset belongs to INT8 output; there is no reference for it with {out}")
     left = np.swapaxes(x1, -1, -2) if transpose_x1 else x1
     right = np.swapaxes(x2, -1, -2) if transpose_x2 else x2
     total = _integer_product(left, right)
@@ -122,6 +127,9 @@ def quant_matmul(
         return total.astype(np.int64).astype(np.int32)
     compute = compute_type(precision)
     scaled: Array = total.astype(compute) * _scale_values(x2_scale).astype(compute)
+    if out is INT8:
+        offset = _offset_values(x2_scale) if x2_offset is None else widen(x2_offset, compute)
+        return np.clip(_to_nine_bits(scaled) + _to_nine_bits(offset), -128, 127).astype(np.int8)
     if x1_scale is not None:
         scaled *= x1_scale.astype(compute)[:, None]
     if bias is not None:
@@ -146,6 +154,21 @@ def _scale_values(scale: Array) -> Array:
     return widen(scale)
 
 
+def _offset_values(scale: Array) -> Array:
+    """Offsets that packed scales carry, as float32."""
+    if dtype(scale.dtype) not in (INT64, UINT64):
+        return np.zeros(1, np.float32)
+    bits = (scale.view(np.uint64) >> np.uint64(37)).astype(np.int64) & 0x1FF
+    signed: Array = (bits ^ 0x100) - 0x100
+    return signed.astype(np.float32)
+
+
+def _to_nine_bits(values: Array) -> Array:
+    """To the nearest signed integer of nine bits, ties to even."""
+    rounded: Array = np.clip(np.rint(values), -256, 255)
+    return rounded
+
+
 def evaluate(
     symbol: str, arguments: dict[str, Any], outputs: Requested, *, soc: str, precision: str
 ) -> dict[str, Array]:
@@ -161,14 +184,12 @@ def evaluate(
             precision=precision,
         )
         return {"out": result.reshape(shape)}
-    for name in ("offset", "x2_offset"):
-        if arguments.get(name) is not None:
-            raise NotImplementedError(f"{symbol}: {name} belongs to INT8 output, for which there is no reference")
     result = quant_matmul(
         arguments["x1"],
         arguments["x2"],
         x2_scale=arguments["x2_scale"] if "x2_scale" in arguments else arguments["scale"],
         x1_scale=arguments.get("x1_scale", arguments.get("pertoken_scale")),
+        x2_offset=arguments.get("offset", arguments.get("x2_offset")),
         bias=arguments.get("bias"),
         transpose_x1=bool(arguments.get("transpose_x1", False)),
         transpose_x2=bool(arguments.get("transpose_x2", False)),

@@ -140,9 +140,42 @@ def test_batches_are_broadcast() -> None:
     assert result.tolist() == [[[19, -10], [-13, 50]], [[38, -20], [-26, 100]]]
 
 
-def test_int8_output_has_no_reference() -> None:
-    with pytest.raises(NotImplementedError, match="INT8 output"):
-        quant_matmul(X1, X2, x2_scale=X2_SCALE, out=INT8)
+def packed(scale: float, offset: int = 0) -> Any:
+    """A scale as UINT64, with an offset in its nine bits from 37."""
+    bits = int(np.float32(scale).view(np.uint32)) | (offset & 0x1FF) << 37 | 1 << 46
+    return np.array([bits], np.uint64)
+
+
+@pytest.mark.parametrize(
+    ("total", "scale", "offset", "y"),
+    [
+        (10, packed(0.25), None, 2),  # 2.5, a tie, to even
+        (10, packed(0.75), None, 8),  # 7.5 as well
+        (-10, packed(0.25), None, -2),
+        (100, packed(1.0, offset=-7), None, 93),
+        (100, packed(1.0, offset=-7), 27.5, 127),  # an operand wins; 27.5 rounds to 28, and 128 saturates
+        (1000, packed(1.0), -200.0, 55),  # 1000 saturates at 255 before the offset is added
+        (-1000, packed(1.0, offset=255), None, -1),
+        (100, np.array([0.25], np.float32), None, 25),
+    ],
+)
+def test_int8_output_saturates_at_nine_bits_first(total: int, scale: Any, offset: float | None, y: int) -> None:
+    x1 = np.full((1, 10), total // 10, np.int8)
+    given = None if offset is None else np.array([offset], np.float32)
+    for precision in ("device", "exact"):
+        got = quant_matmul(
+            x1, np.ones((10, 1), np.int8), x2_scale=scale, x2_offset=given, out=INT8, precision=precision
+        )
+        assert got.dtype == np.int8
+        assert got.tolist() == [[y]]
+
+
+def test_an_offset_needs_int8_output() -> None:
+    with pytest.raises(NotImplementedError, match="belongs to INT8 output"):
+        quant_matmul(X1, X2, x2_scale=X2_SCALE, x2_offset=np.ones(2, np.float32), out=BF16)
+    tensors = {"x1": X1, "x2": X2, "scale": packed(1.0), "offset": np.array([1, -1], np.float32)}
+    got = evaluate("aclnnQuantMatmulV4", tensors, {}, soc="Ascend910B", outputs={"out": ((2, 2), INT8)})
+    assert got["out"].tolist() == [[20, -11], [-12, 49]]
 
 
 @pytest.mark.parametrize(
