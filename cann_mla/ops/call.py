@@ -99,10 +99,14 @@ class OperatorCall:
                 continue
             tensor = self._on_device(name, value, "FRACTAL_NZ" if name in packed else "ND")
             self._arguments[parameter.name] = tensor
-            if parameter.role is Role.INPLACE and isinstance(value, np.ndarray):
-                if not value.flags.writeable:
-                    raise ValueError(f"{name} is updated in place, but the array is read-only; give a writable copy")
-                self._written_back.append((tensor, value))
+            if parameter.role is Role.INPLACE:
+                self._write_back(name, tensor, value)
+
+    def update(self, name: str, output: str, value: Operand, *, packed: bool = False) -> None:
+        """Give an operand that C wants twice, as an input and as the output that it becomes."""
+        tensor = self._on_device(name, value, "FRACTAL_NZ" if packed else "ND")
+        self._arguments[self._parameters[name].name] = self._arguments[self._parameters[output].name] = tensor
+        self._write_back(name, tensor, value)
 
     def output(self, name: str, given: Tensor | None, shape: Sequence[int], element: str) -> Tensor:
         """Give an output: the caller's tensor, or a new one."""
@@ -129,6 +133,13 @@ class OperatorCall:
         for tensor, array in self._written_back:
             array[...] = tensor.to_numpy()
         self._outputs.pop_all()
+
+    def _write_back(self, name: str, tensor: Tensor, value: Operand) -> None:
+        if not isinstance(value, np.ndarray):
+            return
+        if not value.flags.writeable:
+            raise ValueError(f"{name} is updated in place, but the array is read-only; give a writable copy")
+        self._written_back.append((tensor, value))
 
     def _list(self, name: str, value: Operands) -> TensorList | list[Tensor]:
         if isinstance(value, TensorList):

@@ -13,7 +13,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cann_mla.dtypes import BF16, DType, DTypeLike, dtype
+from cann_mla.dtypes import FP32, DType, DTypeLike
+from cann_mla.ops.atb_operands import (
+    check_operand,
+    check_triangle_values,
+    device_constant,
+    half,
+    lengths_of_sequences,
+    triangle,
+)
 from cann_mla.ops.call import Operand, OperatorCall, check_rank
 from cann_mla.runtime.stream import Stream
 from cann_mla.tensor import Tensor
@@ -21,7 +29,6 @@ from cann_mla.tensor import Tensor
 NOPE_SIZE, ROPE_SIZE, VALUE_SIZE = 128, 64, 128
 MASK_SIZE = 512
 NATURAL_SCALE = (NOPE_SIZE + ROPE_SIZE) ** -0.5
-_FP16_HIDDEN = -1e4
 
 
 @dataclass(frozen=True)
@@ -68,9 +75,7 @@ def ring_mla_mask(element: DTypeLike) -> npt.NDArray[Any]:
     ValueError
         For another dtype.
     """
-    kind = _half("the mask", dtype(element))
-    hidden = 1.0 if kind is BF16 else _FP16_HIDDEN
-    return np.triu(np.full((MASK_SIZE, MASK_SIZE), hidden, np.float32), k=1).astype(kind.numpy)
+    return triangle(half("the mask", element), MASK_SIZE)
 
 
 def ring_mla(
@@ -112,7 +117,7 @@ def ring_mla(
         Row ``i`` of a sequence sees its keys ``0..i``, from the top left also where there are more keys; a sequence
         must then have as many keys as queries, or more, or none. Otherwise it sees all.
     mask : Tensor or ndarray, shape (512, 512), optional
-        With `causal`, what hides the keys; default :func:`ring_mla_mask`. Keep one on the device for many calls.
+        With `causal`, what hides the keys; default :func:`ring_mla_mask`, of which one stays on the device.
     previous : RingMlaResult or (output, softmax_lse), optional
         Result over other keys; it is updated in place unless `output` and `softmax_lse` are given. Without it, the
         call starts a new result.
@@ -138,8 +143,8 @@ def ring_mla(
     Source: CANN's documentation of ``AtbRingMLA`` and the kernel ``ring_mla_prefill``.
     """
     sizes = _Sizes.of(query_split1, query_split2, key_split1, key_split2, value)
-    q_lengths = tuple(map(int, seq_len))
-    kv_lengths = q_lengths if kv_seq_len is None else tuple(map(int, kv_seq_len))
+    q_lengths = lengths_of_sequences("seq_len", seq_len, 1)
+    kv_lengths = q_lengths if kv_seq_len is None else lengths_of_sequences("kv_seq_len", kv_seq_len, 0)
     _check_lengths(q_lengths, kv_lengths, sizes, causal)
     before = None if previous is None else _previous(previous, sizes)
     if (output is None) != (softmax_lse is None):
@@ -159,7 +164,7 @@ def ring_mla(
                 "key_split1": key_split1,
                 "key_split2": key_split2,
                 "value": value,
-                "mask": _mask(mask, sizes.dtype, causal),
+                "mask": causal_template(mask, sizes.dtype, causal, stream),
                 "prev": None if before is None else before[0],
                 "prev_lse": None if before is None else before[1],
                 "head_num": sizes.heads,
@@ -199,7 +204,7 @@ class _Sizes:
         }  # fmt: skip
         for name, operand in operands.items():
             check_rank(name, operand, 3)
-        kind = _half("query_split1", dtype(query1.dtype))
+        kind = half("query_split1", query1.dtype)
         (tokens, heads), (kv_tokens, kv_heads) = query1.shape[:2], key1.shape[:2]
         wanted = {
             "query_split1": (tokens, heads, NOPE_SIZE),
@@ -209,26 +214,17 @@ class _Sizes:
             "value": (kv_tokens, kv_heads, VALUE_SIZE),
         }
         for name, operand in operands.items():
-            if tuple(operand.shape) != wanted[name] or dtype(operand.dtype) is not kind:
-                raise ValueError(
-                    f"{name} must be {kind} {list(wanted[name])} here, not {dtype(operand.dtype)} {list(operand.shape)}"
-                )
+            check_operand(name, operand, kind, wanted[name])
         if heads % kv_heads:
             raise ValueError(f"{kv_heads} heads of keys do not divide {heads} heads of queries")
         return cls(tokens, kv_tokens, heads, kv_heads, kind)
 
 
-def _half(name: str, kind: DType) -> DType:
-    if str(kind) not in ("FP16", "BF16"):
-        raise ValueError(f"{name} must be FP16 or BF16, not {kind}")
-    return kind
-
-
 def _check_lengths(q: tuple[int, ...], kv: tuple[int, ...], sizes: _Sizes, causal: bool) -> None:
     if len(q) != len(kv):
         raise ValueError(f"seq_len has {len(q)} sequences, kv_seq_len {len(kv)}")
-    if min(q, default=0) < 1 or min(kv) < 0 or max(kv) < 1:
-        raise ValueError(f"every sequence needs a query, and one of them a key; got {q} queries and {kv} keys")
+    if max(kv) < 1:
+        raise ValueError("one of the sequences needs a key")
     if (sum(q), sum(kv)) != (sizes.tokens, sizes.kv_tokens):
         raise ValueError(
             f"the lengths add up to {sum(q)} queries and {sum(kv)} keys, "
@@ -242,37 +238,22 @@ def _check_lengths(q: tuple[int, ...], kv: tuple[int, ...], sizes: _Sizes, causa
 def _previous(previous: RingMlaResult | tuple[Tensor, Tensor], sizes: _Sizes) -> tuple[Tensor, Tensor]:
     given = (previous.output, previous.softmax_lse) if isinstance(previous, RingMlaResult) else tuple(previous)
     output, lse = given
-    if (output.shape, output.dtype) != ((sizes.tokens, sizes.heads, VALUE_SIZE), sizes.dtype):
-        raise ValueError(
-            f"the previous output must be {sizes.dtype} {[sizes.tokens, sizes.heads, VALUE_SIZE]}, "
-            f"not {output.dtype} {list(output.shape)}"
-        )
-    if (lse.shape, str(lse.dtype)) != ((sizes.heads, sizes.tokens), "FP32"):
-        raise ValueError(
-            f"the previous lse must be FP32 {[sizes.heads, sizes.tokens]}, not {lse.dtype} {list(lse.shape)}"
-        )
+    check_operand("the previous output", output, sizes.dtype, (sizes.tokens, sizes.heads, VALUE_SIZE))
+    check_operand("the previous lse", lse, FP32, (sizes.heads, sizes.tokens))
     return output, lse
 
 
-def _mask(mask: Operand | None, kind: DType, causal: bool) -> Operand:
-    """The mask, which ATB wants in any case; what would compute something else is refused."""
+def causal_template(mask: Operand | None, kind: DType, causal: bool, stream: Stream) -> Operand:
+    """The mask, which ATB wants in any case; what would compute something else is refused.
+
+    Raises
+    ------
+    ValueError
+    """
     if mask is None:
-        return ring_mla_mask(kind)
+        return device_constant(stream.device, ("ring_mla_mask", kind.name), lambda: ring_mla_mask(kind))
     if not causal:
         raise ValueError("a mask has no effect without causal=True")
-    check_rank("mask", mask, 2)
-    if tuple(mask.shape) != (MASK_SIZE, MASK_SIZE) or dtype(mask.dtype) is not kind:
-        raise ValueError(
-            f"mask must be {kind} [{MASK_SIZE}, {MASK_SIZE}], of which the kernel takes what it needs, "
-            f"not {dtype(mask.dtype)} {list(mask.shape)}"
-        )
-    if isinstance(mask, np.ndarray):
-        _check_convention(mask.astype(np.float32), kind)
+    check_operand("mask", mask, kind, (MASK_SIZE, MASK_SIZE))
+    check_triangle_values(mask, kind)
     return mask
-
-
-def _check_convention(values: npt.NDArray[np.float32], kind: DType) -> None:
-    if kind is BF16 and not np.isin(values, (0, 1)).all():
-        raise ValueError("a BF16 mask holds 1 where a key is hidden and 0 elsewhere: the kernel multiplies it by -3e38")
-    if kind is not BF16 and (values.max() > 0 or np.isnan(values).any()):
-        raise ValueError("an FP16 mask is added to the scores: it holds -10000 where a key is hidden and 0 elsewhere")

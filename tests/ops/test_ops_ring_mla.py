@@ -43,7 +43,7 @@ def test_masks_hide_what_lies_above_the_diagonal_in_the_words_of_their_dtype() -
     ("change", "message"),
     [
         ({"seq_len": [5]}, "add up to 5 queries and 5 keys, the tensors have 6 and 6"),
-        ({"seq_len": [6, 0], "kv_seq_len": [3, 3]}, "every sequence needs a query"),
+        ({"seq_len": [6, 0], "kv_seq_len": [3, 3]}, "seq_len must hold one length of at least 1"),
         ({"kv_seq_len": [3, 3]}, "seq_len has 1 sequences, kv_seq_len 2"),
         ({"seq_len": [4, 2], "kv_seq_len": [3, 3], "causal": True}, "sequence 0: 3 keys for 4 queries"),
         ({"causal": True, "mask": np.ones((256, 256), BF16)}, r"mask must be BF16 \[512, 512\]"),
@@ -70,7 +70,7 @@ def test_a_mask_of_half_precision_in_the_words_of_bf16_is_refused(stream: cann_m
 
 def test_an_lse_of_16_bits_is_refused(stream: cann_mla.Stream) -> None:
     previous = cann_mla.Tensor.zeros((6, 4, 128), "BF16"), cann_mla.Tensor.zeros((4, 6), "BF16")
-    with pytest.raises(ValueError, match=r"previous lse must be FP32 \[4, 6\], not BF16"):
+    with pytest.raises(ValueError, match=r"previous lse must be FP32 \[4, 6\] here, not BF16"):
         ops.ring_mla(*operands(), [6], previous=previous, stream=stream)
 
 

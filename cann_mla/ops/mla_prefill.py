@@ -1,0 +1,121 @@
+"""AtbMLAPreFill: prompts attend to themselves.
+
+Notation: B sequences; N tokens of all of them, packed; H heads; S rows a sequence where keys are padded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from cann_mla.ops.atb_operands import check_operand, half, lengths_of_sequences
+from cann_mla.ops.call import Operand, OperatorCall, check_rank
+from cann_mla.ops.ring_mla import NATURAL_SCALE, NOPE_SIZE, ROPE_SIZE, VALUE_SIZE, causal_template
+from cann_mla.runtime.stream import Stream
+from cann_mla.tensor import Tensor
+
+_MASK_FREE = 2
+_CACHE_MODE = 1
+_MOST_HEADS = 128
+
+
+def mla_prefill(
+    q: Operand,
+    q_rope: Operand,
+    k: Operand,
+    k_rope: Operand,
+    v: Operand,
+    seq_len: Sequence[int],
+    *,
+    stream: Stream,
+    causal: bool = True,
+    mask: Operand | None = None,
+    qk_scale: float = NATURAL_SCALE,
+    atten: Tensor | None = None,
+) -> Tensor:
+    """Attention of every prompt to itself: AtbMLAPreFill.
+
+    ``score = qk_scale * (q . k + q_rope . k_rope)``. The same as a first :func:`ring_mla` over as many keys as
+    queries, without its lse.
+
+    Parameters
+    ----------
+    q, q_rope : Tensor or ndarray of FP16 or BF16, shapes (N, H, 128) and (N, H, 64)
+        Or (N, H * 128) and (N, H * 64). All operands have one dtype.
+    k, k_rope, v : Tensor or ndarray
+        Packed, (N, H, 128), (N, H, 64) and (N, H, 128); or padded, (B, S, H * 128), (B, S, H * 64), (B, S, H * 128).
+        As many heads as the queries.
+    seq_len : sequence of int
+        Tokens of each prompt, queries as well as keys; they add up to N.
+    stream : Stream
+        Where the call is queued.
+    causal : bool
+        Whether token ``i`` sees tokens ``0..i`` of its prompt, or all.
+    mask : Tensor or ndarray, shape (512, 512), optional
+        With `causal`, what hides the keys; default :func:`ring_mla_mask`, of which one stays on the device.
+    qk_scale : float
+        In (0, 1]. Default 192 ** -0.5.
+    atten : Tensor, optional
+        Where the result goes.
+
+    Returns
+    -------
+    Tensor
+        Of the shape and dtype of `q`. It holds its values when the stream has passed the call.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If shapes, dtypes or lengths contradict each other, or the mask is not what the kernel reads.
+    CannError
+        If ATB refuses.
+
+    Notes
+    -----
+    Source: CANN's documentation of ``AtbMLAPreFill`` and the kernels of multi_latent_attention for prefill.
+    """
+    lengths = lengths_of_sequences("seq_len", seq_len, 1)
+    check_rank("q", q, 2, 3)
+    check_rank("k", k, 3)
+    kind = half("q", q.dtype)
+    tokens = q.shape[0]
+    heads = q.shape[1] if len(q.shape) == 3 else q.shape[1] // NOPE_SIZE
+    if not 1 <= heads <= _MOST_HEADS or sum(lengths) != tokens:
+        raise ValueError(
+            f"q has {tokens} tokens of {heads} heads; it must have the {sum(lengths)} tokens of seq_len, and 1 to "
+            f"{_MOST_HEADS} heads"
+        )
+    if not 0 < qk_scale <= 1:
+        raise ValueError(f"qk_scale={qk_scale}; AtbMLAPreFill takes a scale in (0, 1]")
+    check_operand("q", q, kind, (tokens, heads, NOPE_SIZE), (tokens, heads * NOPE_SIZE))
+    check_operand("q_rope", q_rope, kind, (tokens, heads, ROPE_SIZE), (tokens, heads * ROPE_SIZE))
+    packed = tuple(k.shape) == (tokens, heads, NOPE_SIZE)
+    rows = (tokens, heads) if packed else (len(lengths), k.shape[1])
+    if not packed and k.shape[1] < max(lengths):
+        raise ValueError(f"k has room for {k.shape[1]} tokens a prompt; the longest of seq_len has {max(lengths)}")
+    for name, operand, width in (("k", k, NOPE_SIZE), ("k_rope", k_rope, ROPE_SIZE), ("v", v, VALUE_SIZE)):
+        check_operand(name, operand, kind, (*rows, width if packed else heads * width))
+    if mask is not None and not causal:
+        raise ValueError("a mask has no effect without causal=True")
+    with OperatorCall("AtbMLAPreFill", stream) as call:
+        call.give(
+            {
+                "q": q,
+                "q_rope": q_rope,
+                "k": k,
+                "k_rope": k_rope,
+                "v": v,
+                "mask": causal_template(mask, kind, causal, stream) if causal else None,
+                "head_num": heads,
+                "qk_scale": float(qk_scale),
+                "kv_head_num": heads,
+                "mask_type": _MASK_FREE if causal else 0,
+                "cache_mode": _CACHE_MODE,
+            }
+        )
+        for name in ("q_seq_len", "kv_seq_len"):
+            call.on_host(name, np.array(lengths, np.int32))
+        result = call.output("atten", atten, tuple(q.shape), str(kind))
+        call.run()
+    return result

@@ -1,0 +1,294 @@
+"""AtbMLAPreprocess: from hidden states to the queries of MLA and the rows of its cache, with INT8 projections.
+
+Notation: N tokens; H heads; Bn blocks of Bs rows in the cache.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cann_mla.dtypes import FP16, FP32, INT8, INT32, INT64, DType, dtype
+from cann_mla.ops.atb_operands import check_blocked, check_operand, half
+from cann_mla.ops.call import Operand, OperatorCall, check_rank
+from cann_mla.runtime.stream import Stream
+from cann_mla.tensor import Tensor
+
+HIDDEN, LATENT, ROPE, NOPE, Q_LORA = 7168, 512, 64, 128, 1536
+DOWN, UP = LATENT + ROPE + Q_LORA, NOPE + ROPE
+KVCACHE, KROPE_CTKV, INT8_NZCACHE, NZCACHE = range(4)
+PER_TENSOR, PER_TOKEN = 0, 1
+_NZ_ROWS = 128
+
+
+@dataclass(frozen=True)
+class MlaPreprocessResult:
+    """Queries, and the caches that were given, which have new rows.
+
+    Attributes
+    ----------
+    q_out0 : Tensor
+        (N, H, 512), INT8 with a cache of INT8; or, with one cache for both parts, (N, H, 576).
+    q_out1 : Tensor, shape (N, H, 64), or None
+    kv_cache, kv_cache_rope : Tensor or ndarray
+        As they were given; the latter may be None.
+
+    Notes
+    -----
+    The tensors hold their values when the stream has passed the call. :meth:`close` (or ``with``) closes the queries,
+    not the caches.
+    """
+
+    q_out0: Tensor
+    q_out1: Tensor | None
+    kv_cache: Operand
+    kv_cache_rope: Operand | None
+
+    def close(self) -> None:
+        """Close the queries."""
+        self.q_out0.close()
+        if self.q_out1 is not None:
+            self.q_out1.close()
+
+    def __enter__(self) -> MlaPreprocessResult:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+def scale_bits(scale: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:
+    """FP32 scales as the INT64 operand that carries their bits in its low half.
+
+    Parameters
+    ----------
+    scale : ndarray of float32
+
+    Raises
+    ------
+    TypeError
+        For another dtype.
+    """
+    if scale.dtype != np.float32:
+        raise TypeError(f"scales must be float32, not {scale.dtype}")
+    return np.ascontiguousarray(scale).view(np.uint32).astype(np.int64)
+
+
+def mla_preprocess(
+    input: Operand,
+    gamma0: Operand,
+    beta0: Operand,
+    wdqkv: Operand,
+    de_scale0: Operand,
+    gamma1: Operand,
+    beta1: Operand,
+    wuq: Operand,
+    de_scale1: Operand,
+    gamma2: Operand,
+    cos: Operand,
+    sin: Operand,
+    wuk: Operand,
+    kv_cache: Operand,
+    slotmapping: Operand,
+    *,
+    stream: Stream,
+    kv_cache_rope: Operand | None = None,
+    quant_scale0: Operand | None = None,
+    quant_offset0: Operand | None = None,
+    bias0: Operand | None = None,
+    quant_scale1: Operand | None = None,
+    quant_offset1: Operand | None = None,
+    bias1: Operand | None = None,
+    ctkv_scale: Operand | None = None,
+    q_nope_scale: Operand | None = None,
+    q_out0: Tensor | None = None,
+    q_out1: Tensor | None = None,
+) -> MlaPreprocessResult:
+    """Queries and cache rows of new tokens, at the sizes of DeepSeek-V3: AtbMLAPreprocess.
+
+    ::
+
+        [ckv | k_pe | q_lora] = project(input, gamma0, beta0, wdqkv)
+        [nope | q_pe] a head  = project(q_lora, gamma1, beta1, wuq)
+        query                 = [nope @ wuk[h] | rope(q_pe)]
+        row of the cache      = [rms_norm(ckv) * gamma2 | rope(k_pe)]
+
+    where project normalises, quantises to INT8, multiplies and scales back; the rotation is that of halves, and the
+    epsilon of the norms is 1e-6.
+
+    Parameters
+    ----------
+    input : Tensor or ndarray of FP16 or BF16, shape (N, 7168), N up to 1024
+        Its dtype is "the 16-bit type" below.
+    gamma0, beta0, gamma1, beta1, gamma2 : of the 16-bit type, shapes (7168,), (7168,), (1536,), (1536,), (512,)
+    wdqkv, wuq : of INT8
+        Arrays (2112, 7168) and (H * 192, 1536), an output channel a row, which become blocks on their way; or blocks,
+        (1, 224, 2112, 32) and (1, 48, H * 192, 32), tensors in the format FRACTAL_NZ.
+    de_scale0, de_scale1 : shapes (2112,), (H * 192,)
+        Scales of the products. FP32; with one scale for all tokens and an FP16 input, INT64 (:func:`scale_bits`).
+    cos, sin : of the 16-bit type, shape (N, 64)
+    wuk : of the 16-bit type, shape (H, 128, 512) or, in blocks, (H, 32, 128, 16)
+    kv_cache : Tensor or ndarray
+        Rows of it are written; its shape says which of ATB's modes it is. KVCACHE: (Bn, Bs, 1, 576). KROPE_CTKV:
+        (Bn, Bs, 1, 512). NZCACHE: (Bn, 32, 128, 16). INT8_NZCACHE: INT8 (Bn, 16, 128, 32). Of the 16-bit type but for
+        the last. Blocks have up to 128 rows, or 256; tensors of the latter two have the format FRACTAL_NZ.
+    slotmapping : Tensor or ndarray of INT32, shape (N,)
+        Row of the cache over all blocks; a token with a negative one is not written.
+    stream : Stream
+        Where the call is queued. With caches that are arrays the call waits for it.
+    kv_cache_rope : Tensor or ndarray of the 16-bit type
+        For all modes but KVCACHE: (Bn, Bs, 1, 64), or (Bn, 4, 128, 16).
+    quant_scale0, quant_offset0, quant_scale1, quant_offset1 : optional
+        One scale for all tokens, of the 16-bit type and shape (1,), and an offset of INT8. All six with the biases, or
+        none: then every token has a scale of its own.
+    bias0, bias1 : of INT32, shapes (2112,), (H * 192,), optional
+        Added to the integer products.
+    ctkv_scale, q_nope_scale : of the 16-bit type, shapes (1,), (H,)
+        For INT8_NZCACHE: keys are divided by the first, queries multiplied by the second.
+    q_out0, q_out1 : Tensor, optional
+        Where the queries go.
+
+    Returns
+    -------
+    MlaPreprocessResult
+
+    Raises
+    ------
+    TypeError, ValueError
+        If operands that go together are not given together; if shapes or dtypes contradict each other; if a slot lies
+        beyond the cache.
+    CannError
+        If ATB refuses.
+
+    Notes
+    -----
+    Source: CANN's documentation of ``AtbMLAPreprocess`` and the kernel of mla_preprocess.
+    """
+    check_rank("input", input, 2)
+    check_rank("wuk", wuk, 3, 4)
+    kind, tokens, heads = half("input", input.dtype), input.shape[0], wuk.shape[0]
+    mode, slots = _cache(kv_cache, kv_cache_rope, kind)
+    per_tensor = _quant_mode(quant_scale0, quant_offset0, bias0, quant_scale1, quant_offset1, bias1) == PER_TENSOR
+    half_shapes = {
+        "input": (input, (tokens, HIDDEN)), "gamma0": (gamma0, (HIDDEN,)), "beta0": (beta0, (HIDDEN,)),
+        "gamma1": (gamma1, (Q_LORA,)), "beta1": (beta1, (Q_LORA,)), "gamma2": (gamma2, (LATENT,)),
+        "cos": (cos, (tokens, ROPE)), "sin": (sin, (tokens, ROPE)),
+    }  # fmt: skip
+    for name, (operand, shape) in half_shapes.items():
+        check_operand(name, operand, kind, shape)
+    check_operand("wuk", wuk, kind, (heads, NOPE, LATENT), (heads, LATENT // 16, NOPE, 16))
+    for name, scale, width in (("de_scale0", de_scale0, DOWN), ("de_scale1", de_scale1, heads * UP)):
+        check_operand(name, scale, INT64 if per_tensor and kind is FP16 else FP32, (width,))
+    _check_slots(slotmapping, tokens, slots)
+    _check_cache_scales(ctkv_scale, q_nope_scale, mode, kind, heads)
+    given = {
+        "input": input, "gamma0": gamma0, "beta0": beta0, "quant_scale0": quant_scale0,
+        "quant_offset0": quant_offset0, "wdqkv": _weight("wdqkv", wdqkv, DOWN, HIDDEN), "de_scale0": de_scale0,
+        "bias0": bias0, "gamma1": gamma1, "beta1": beta1, "quant_scale1": quant_scale1,
+        "quant_offset1": quant_offset1, "wuq": _weight("wuq", wuq, heads * UP, Q_LORA), "de_scale1": de_scale1,
+        "bias1": bias1, "gamma2": gamma2, "cos": cos, "sin": sin, "wuk": wuk, "slotmapping": slotmapping,
+        "ctkv_scale": ctkv_scale, "q_nope_scale": q_nope_scale,
+    }  # fmt: skip
+    blocked = ["wdqkv", "wuq", *(["wuk"] if len(wuk.shape) == 4 else [])]
+    if mode in (INT8_NZCACHE, NZCACHE):
+        blocked += ["kv_cache", "kv_cache_rope"]
+    with OperatorCall("AtbMLAPreprocess", stream) as call:
+        call.give(
+            given | _reserved() | {"cache_mode": mode, "quant_mode": PER_TENSOR if per_tensor else PER_TOKEN},
+            packed=blocked,
+        )
+        call.update("kv_cache", "kv_cache_out0", kv_cache, packed="kv_cache" in blocked)
+        if kv_cache_rope is not None:
+            call.update("kv_cache_rope", "kv_cache_out1", kv_cache_rope, packed="kv_cache_rope" in blocked)
+        width = LATENT + ROPE if mode == KVCACHE else LATENT
+        first = call.output("q_out0", q_out0, (tokens, heads, width), "INT8" if mode == INT8_NZCACHE else str(kind))
+        second = None if mode == KVCACHE else call.output("q_out1", q_out1, (tokens, heads, ROPE), str(kind))
+        call.run()
+    return MlaPreprocessResult(first, second, kv_cache, kv_cache_rope)
+
+
+def _reserved() -> dict[str, Any]:
+    """Parameters that ATB's kernel does not read."""
+    numbers = {
+        "wdq_dim": 0,
+        "q_rope_dim": 0,
+        "k_rope_dim": 0,
+        "epsilon": 1e-6,
+        "q_rotary_coeff": 2,
+        "k_rotary_coeff": 2,
+    }
+    return numbers | {"transpose_wdq": True, "transpose_wuq": True, "transpose_wuk": True}
+
+
+def _cache(kv_cache: Operand, kv_cache_rope: Operand | None, kind: DType) -> tuple[int, int]:
+    """Cache mode, and slots of the cache."""
+    check_rank("kv_cache", kv_cache, 4)
+    blocks, rows = kv_cache.shape[:2]
+    both, plain, wide = (rows, 1, LATENT + ROPE), (rows, 1, LATENT), (LATENT // 16, _NZ_ROWS, 16)
+    inner, element = tuple(kv_cache.shape[1:]), dtype(kv_cache.dtype)
+    if element is INT8 and inner == (LATENT // 32, _NZ_ROWS, 32):
+        mode, rope = INT8_NZCACHE, (blocks, ROPE // 16, _NZ_ROWS, 16)
+    elif element is kind and inner == wide:
+        mode, rope = NZCACHE, (blocks, ROPE // 16, _NZ_ROWS, 16)
+    elif element is kind and inner in (both, plain):
+        mode, rope = (KVCACHE if inner == both else KROPE_CTKV), (blocks, rows, 1, ROPE)
+    else:
+        raise ValueError(
+            f"kv_cache is {element} {list(kv_cache.shape)}; with an input of {kind} it is {kind} [blocks, rows, 1, "
+            "576], [blocks, rows, 1, 512] or [blocks, 32, 128, 16], or INT8 [blocks, 16, 128, 32]"
+        )
+    if (kv_cache_rope is None) != (mode == KVCACHE):
+        raise ValueError("kv_cache_rope goes with every cache but that of 576 channels, which holds both parts")
+    if kv_cache_rope is not None:
+        check_operand("kv_cache_rope", kv_cache_rope, kind, rope)
+    if mode in (INT8_NZCACHE, NZCACHE):
+        check_blocked("kv_cache", kv_cache)
+        if kv_cache_rope is not None:
+            check_blocked("kv_cache_rope", kv_cache_rope)
+        rows = _NZ_ROWS
+    return mode, blocks * rows
+
+
+def _quant_mode(*one_scale: Operand | None) -> int:
+    given = [operand is not None for operand in one_scale]
+    if any(given) and not all(given):
+        raise ValueError(
+            "quant_scale0, quant_offset0, bias0, quant_scale1, quant_offset1 and bias1 go together: one scale for all "
+            "tokens; without them every token has a scale of its own"
+        )
+    return PER_TENSOR if all(given) else PER_TOKEN
+
+
+def _weight(name: str, weight: Operand, channels: int, inputs: int) -> Operand:
+    """An INT8 weight in blocks of 32 inputs."""
+    blocks = (1, inputs // 32, channels, 32)
+    if isinstance(weight, np.ndarray) and weight.ndim == 2:
+        check_operand(name, weight, INT8, (channels, inputs))
+        return np.ascontiguousarray(weight.reshape(channels, -1, 32).swapaxes(0, 1))[None]
+    check_operand(name, weight, INT8, blocks)
+    check_blocked(name, weight)
+    return weight
+
+
+def _check_slots(slotmapping: Operand, tokens: int, slots: int) -> None:
+    check_operand("slotmapping", slotmapping, INT32, (tokens,))
+    if not isinstance(slotmapping, np.ndarray):
+        return
+    if slotmapping.size and slotmapping.max() >= slots:
+        raise ValueError(f"slotmapping holds {slotmapping.max()}; the cache has {slots} rows, from 0")
+    written = slotmapping[slotmapping >= 0]
+    if len(np.unique(written)) != len(written):
+        raise ValueError("slotmapping gives two tokens the same row")
+
+
+def _check_cache_scales(
+    ctkv_scale: Operand | None, q_nope_scale: Operand | None, mode: int, kind: DType, heads: int
+) -> None:
+    for name, scale, size in (("ctkv_scale", ctkv_scale, 1), ("q_nope_scale", q_nope_scale, heads)):
+        if (scale is not None) != (mode == INT8_NZCACHE):
+            raise ValueError(f"{name} goes with an INT8 cache, and only with one")
+        if scale is not None:
+            check_operand(name, scale, kind, (size,))
