@@ -8,9 +8,11 @@ from cann_mla.ops.fused_infer_attention import FusedInferAttentionResult, fused_
 from cann_mla.ops.fused_infer_attention_shapes import LAYOUTS as ATTENTION_LAYOUTS
 from cann_mla.ops.kv_quantisation import KvQuantisation, pack_int4, unpack_int4
 from cann_mla.ops.masks import band_mask, causal_mask, compressed_mask
-from cann_mla.ops.mla import MlaResult, mla, mla_mask
+from cann_mla.ops.mla import MlaResult, mla
+from cann_mla.ops.mla_masks import mla_mask
 from cann_mla.ops.mla_prefill import mla_prefill
-from cann_mla.ops.mla_preprocess import MlaPreprocessResult, mla_preprocess, scale_bits
+from cann_mla.ops.mla_preprocess import MlaPreprocessResult, mla_preprocess
+from cann_mla.ops.mla_preprocess_operands import scale_bits
 from cann_mla.ops.mla_prolog import (
     SCENARIOS,
     MlaPrologResult,

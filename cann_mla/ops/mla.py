@@ -7,32 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from cann_mla.dtypes import FP32, INT8, DType, DTypeLike, dtype
+from cann_mla.dtypes import FP32, INT8, DType, dtype
 from cann_mla.ops.atb_operands import (
-    FP16_HIDDEN,
     check_block_tables,
     check_blocked,
     check_operand,
-    device_constant,
     half,
     lengths_of_sequences,
 )
 from cann_mla.ops.call import Operand, OperatorCall, check_rank
+from cann_mla.ops.mla_masks import Rows, choose_mask
 from cann_mla.ops.ring_mla import NATURAL_SCALE
 from cann_mla.runtime.stream import Stream
 from cann_mla.tensor import Tensor
 
 LATENT, ROPE, BLOCK_SIZE = 512, 64, 128
 KROPE_CTKV, INT8_NZCACHE, NZCACHE = 1, 2, 3
-_SPEC, _MASK_FREE = 1, 2
 _CALC_SPEC, _CALC_RING = 1, 2
-_CAUSAL_HEADS = 128
-_MOST_IN_TEMPLATE = 127  # a template reaches back over one block
 
 
 @dataclass(frozen=True)
@@ -65,33 +59,6 @@ class MlaResult:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
-
-
-def mla_mask(element: DTypeLike, tokens: int) -> npt.NDArray[Any]:
-    """The template that hides later tokens from earlier ones where every sequence has so many new ones.
-
-    Parameters
-    ----------
-    element : DType, str or NumPy dtype
-        FP16 or BF16, as `q_rope`.
-    tokens : int
-        New tokens of each sequence, 1 to 127.
-
-    Returns
-    -------
-    ndarray, shape (125 + 2 * tokens, 128)
-        -10000 where ``column >= row + 2 - tokens``; the kernel takes the rows that fit the length of a sequence.
-
-    Raises
-    ------
-    ValueError
-        For another dtype or number.
-    """
-    kind = half("the mask", element)
-    if not 1 <= tokens <= _MOST_IN_TEMPLATE:
-        raise ValueError(f"a template is for 1 to {_MOST_IN_TEMPLATE} new tokens a sequence, not {tokens}")
-    rows, columns = np.arange(125 + 2 * tokens)[:, None], np.arange(BLOCK_SIZE)
-    return np.where(columns >= rows + 2 - tokens, FP16_HIDDEN, 0).astype(kind.numpy)
 
 
 def mla(
@@ -179,7 +146,8 @@ def mla(
     if not 0 < qk_scale <= 1:
         raise ValueError(f"qk_scale={qk_scale}; AtbMLA takes a scale in (0, 1]")
     speculative = q_seq_len is not None
-    mask_type, chosen = _choose_mask(mask, causal, speculative, tokens, contexts, sizes, stream)
+    rows = Rows(tokens, contexts, sizes.heads, sizes.dtype, speculative, sizes.mode == INT8_NZCACHE)
+    mask_type, chosen = choose_mask(mask, causal, rows, stream)
     with OperatorCall("AtbMLA", stream) as call:
         call.give(
             {
@@ -283,52 +251,3 @@ def _check_descales(qk_descale: Operand | None, pv_descale: Operand | None, size
             raise ValueError(f"{name} goes with an INT8 cache, and only with one")
         if scale is not None:
             check_operand(name, scale, FP32, (sizes.heads,))
-
-
-def _choose_mask(
-    mask: Operand | None,
-    causal: bool,
-    speculative: bool,
-    tokens: tuple[int, ...],
-    contexts: tuple[int, ...],
-    sizes: _Sizes,
-    stream: Stream,
-) -> tuple[int, Operand | None]:
-    """ATB's mask type, and the mask that goes with it."""
-    built_in = sizes.heads == _CAUSAL_HEADS or sizes.mode == INT8_NZCACHE
-    if built_in and mask is not None:
-        raise ValueError("with 128 heads, or INT8, the kernel reads no mask; leave it out")
-    if built_in and not causal and max(tokens) > 1:
-        raise ValueError("with 128 heads, or INT8, the kernel hides later tokens from earlier ones; say causal=True")
-    if mask is not None and not speculative:
-        raise ValueError("AtbMLA reads a mask with q_seq_len only")
-    if causal and max(tokens) > 1 and not built_in:
-        return _causal_mask(mask, tokens, contexts, sizes, stream)
-    if mask is None:
-        return 0, None
-    if causal:
-        raise ValueError("causal=True hides nothing from single tokens, so that a mask has no use; leave one out")
-    check_rank("mask", mask, 2)
-    check_operand("mask", mask, sizes.dtype, (sizes.tokens, max(*contexts, mask.shape[1])))
-    return _SPEC, mask
-
-
-def _causal_mask(
-    mask: Operand | None, tokens: tuple[int, ...], contexts: tuple[int, ...], sizes: _Sizes, stream: Stream
-) -> tuple[int, Operand]:
-    most = max(tokens)
-    if min(tokens) == most <= _MOST_IN_TEMPLATE:
-        if mask is not None:
-            check_operand("mask", mask, sizes.dtype, (125 + 2 * most, BLOCK_SIZE))
-            return _MASK_FREE, mask
-        key = ("mla_mask", sizes.dtype.name, most)
-        return _MASK_FREE, device_constant(stream.device, key, lambda: mla_mask(sizes.dtype, most))
-    if mask is not None:
-        raise ValueError(f"a template serves one number of new tokens up to {_MOST_IN_TEMPLATE}; they are {tokens}")
-    rows = np.zeros((sizes.tokens, max(contexts)), sizes.dtype.numpy)
-    start = 0
-    for new, keys in zip(tokens, contexts, strict=True):
-        last_seen = np.arange(keys - new, keys)[:, None]
-        rows[start : start + new][np.arange(rows.shape[1]) > last_seen] = FP16_HIDDEN
-        start += new
-    return _SPEC, rows

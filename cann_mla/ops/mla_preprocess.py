@@ -8,20 +8,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from cann_mla.dtypes import FP16, FP32, INT8, INT32, INT64, DType, dtype
-from cann_mla.ops.atb_operands import check_blocked, check_operand, half
+from cann_mla.dtypes import FP16, FP32, INT64
+from cann_mla.ops.atb_operands import check_operand, half
 from cann_mla.ops.call import Operand, OperatorCall, check_rank
+from cann_mla.ops.mla_preprocess_operands import (
+    INT8_NZCACHE,
+    KVCACHE,
+    LATENT,
+    NZCACHE,
+    PER_TENSOR,
+    PER_TOKEN,
+    ROPE,
+    blocked_weight,
+    check_cache_scales,
+    check_slots,
+    find_cache,
+    quant_mode,
+)
 from cann_mla.runtime.stream import Stream
 from cann_mla.tensor import Tensor
 
-HIDDEN, LATENT, ROPE, NOPE, Q_LORA = 7168, 512, 64, 128, 1536
+HIDDEN, NOPE, Q_LORA = 7168, 128, 1536
 DOWN, UP = LATENT + ROPE + Q_LORA, NOPE + ROPE
-KVCACHE, KROPE_CTKV, INT8_NZCACHE, NZCACHE = range(4)
-PER_TENSOR, PER_TOKEN = 0, 1
-_NZ_ROWS = 128
 
 
 @dataclass(frozen=True)
@@ -58,23 +66,6 @@ class MlaPreprocessResult:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
-
-
-def scale_bits(scale: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:
-    """FP32 scales as the INT64 operand that carries their bits in its low half.
-
-    Parameters
-    ----------
-    scale : ndarray of float32
-
-    Raises
-    ------
-    TypeError
-        For another dtype.
-    """
-    if scale.dtype != np.float32:
-        raise TypeError(f"scales must be float32, not {scale.dtype}")
-    return np.ascontiguousarray(scale).view(np.uint32).astype(np.int64)
 
 
 def mla_preprocess(
@@ -170,8 +161,8 @@ def mla_preprocess(
     check_rank("input", input, 2)
     check_rank("wuk", wuk, 3, 4)
     kind, tokens, heads = half("input", input.dtype), input.shape[0], wuk.shape[0]
-    mode, slots = _cache(kv_cache, kv_cache_rope, kind)
-    per_tensor = _quant_mode(quant_scale0, quant_offset0, bias0, quant_scale1, quant_offset1, bias1) == PER_TENSOR
+    mode, slots = find_cache(kv_cache, kv_cache_rope, kind)
+    per_tensor = quant_mode(quant_scale0, quant_offset0, bias0, quant_scale1, quant_offset1, bias1) == PER_TENSOR
     half_shapes = {
         "input": (input, (tokens, HIDDEN)), "gamma0": (gamma0, (HIDDEN,)), "beta0": (beta0, (HIDDEN,)),
         "gamma1": (gamma1, (Q_LORA,)), "beta1": (beta1, (Q_LORA,)), "gamma2": (gamma2, (LATENT,)),
@@ -182,13 +173,13 @@ def mla_preprocess(
     check_operand("wuk", wuk, kind, (heads, NOPE, LATENT), (heads, LATENT // 16, NOPE, 16))
     for name, scale, width in (("de_scale0", de_scale0, DOWN), ("de_scale1", de_scale1, heads * UP)):
         check_operand(name, scale, INT64 if per_tensor and kind is FP16 else FP32, (width,))
-    _check_slots(slotmapping, tokens, slots)
-    _check_cache_scales(ctkv_scale, q_nope_scale, mode, kind, heads)
+    check_slots(slotmapping, tokens, slots)
+    check_cache_scales(ctkv_scale, q_nope_scale, mode, kind, heads)
     given = {
         "input": input, "gamma0": gamma0, "beta0": beta0, "quant_scale0": quant_scale0,
-        "quant_offset0": quant_offset0, "wdqkv": _weight("wdqkv", wdqkv, DOWN, HIDDEN), "de_scale0": de_scale0,
+        "quant_offset0": quant_offset0, "wdqkv": blocked_weight("wdqkv", wdqkv, DOWN, HIDDEN), "de_scale0": de_scale0,
         "bias0": bias0, "gamma1": gamma1, "beta1": beta1, "quant_scale1": quant_scale1,
-        "quant_offset1": quant_offset1, "wuq": _weight("wuq", wuq, heads * UP, Q_LORA), "de_scale1": de_scale1,
+        "quant_offset1": quant_offset1, "wuq": blocked_weight("wuq", wuq, heads * UP, Q_LORA), "de_scale1": de_scale1,
         "bias1": bias1, "gamma2": gamma2, "cos": cos, "sin": sin, "wuk": wuk, "slotmapping": slotmapping,
         "ctkv_scale": ctkv_scale, "q_nope_scale": q_nope_scale,
     }  # fmt: skip
@@ -221,74 +212,3 @@ def _reserved() -> dict[str, Any]:
         "k_rotary_coeff": 2,
     }
     return numbers | {"transpose_wdq": True, "transpose_wuq": True, "transpose_wuk": True}
-
-
-def _cache(kv_cache: Operand, kv_cache_rope: Operand | None, kind: DType) -> tuple[int, int]:
-    """Cache mode, and slots of the cache."""
-    check_rank("kv_cache", kv_cache, 4)
-    blocks, rows = kv_cache.shape[:2]
-    both, plain, wide = (rows, 1, LATENT + ROPE), (rows, 1, LATENT), (LATENT // 16, _NZ_ROWS, 16)
-    inner, element = tuple(kv_cache.shape[1:]), dtype(kv_cache.dtype)
-    if element is INT8 and inner == (LATENT // 32, _NZ_ROWS, 32):
-        mode, rope = INT8_NZCACHE, (blocks, ROPE // 16, _NZ_ROWS, 16)
-    elif element is kind and inner == wide:
-        mode, rope = NZCACHE, (blocks, ROPE // 16, _NZ_ROWS, 16)
-    elif element is kind and inner in (both, plain):
-        mode, rope = (KVCACHE if inner == both else KROPE_CTKV), (blocks, rows, 1, ROPE)
-    else:
-        raise ValueError(
-            f"kv_cache is {element} {list(kv_cache.shape)}; with an input of {kind} it is {kind} [blocks, rows, 1, "
-            "576], [blocks, rows, 1, 512] or [blocks, 32, 128, 16], or INT8 [blocks, 16, 128, 32]"
-        )
-    if (kv_cache_rope is None) != (mode == KVCACHE):
-        raise ValueError("kv_cache_rope goes with every cache but that of 576 channels, which holds both parts")
-    if kv_cache_rope is not None:
-        check_operand("kv_cache_rope", kv_cache_rope, kind, rope)
-    if mode in (INT8_NZCACHE, NZCACHE):
-        check_blocked("kv_cache", kv_cache)
-        if kv_cache_rope is not None:
-            check_blocked("kv_cache_rope", kv_cache_rope)
-        rows = _NZ_ROWS
-    return mode, blocks * rows
-
-
-def _quant_mode(*one_scale: Operand | None) -> int:
-    given = [operand is not None for operand in one_scale]
-    if any(given) and not all(given):
-        raise ValueError(
-            "quant_scale0, quant_offset0, bias0, quant_scale1, quant_offset1 and bias1 go together: one scale for all "
-            "tokens; without them every token has a scale of its own"
-        )
-    return PER_TENSOR if all(given) else PER_TOKEN
-
-
-def _weight(name: str, weight: Operand, channels: int, inputs: int) -> Operand:
-    """An INT8 weight in blocks of 32 inputs."""
-    blocks = (1, inputs // 32, channels, 32)
-    if isinstance(weight, np.ndarray) and weight.ndim == 2:
-        check_operand(name, weight, INT8, (channels, inputs))
-        return np.ascontiguousarray(weight.reshape(channels, -1, 32).swapaxes(0, 1))[None]
-    check_operand(name, weight, INT8, blocks)
-    check_blocked(name, weight)
-    return weight
-
-
-def _check_slots(slotmapping: Operand, tokens: int, slots: int) -> None:
-    check_operand("slotmapping", slotmapping, INT32, (tokens,))
-    if not isinstance(slotmapping, np.ndarray):
-        return
-    if slotmapping.size and slotmapping.max() >= slots:
-        raise ValueError(f"slotmapping holds {slotmapping.max()}; the cache has {slots} rows, from 0")
-    written = slotmapping[slotmapping >= 0]
-    if len(np.unique(written)) != len(written):
-        raise ValueError("slotmapping gives two tokens the same row")
-
-
-def _check_cache_scales(
-    ctkv_scale: Operand | None, q_nope_scale: Operand | None, mode: int, kind: DType, heads: int
-) -> None:
-    for name, scale, size in (("ctkv_scale", ctkv_scale, 1), ("q_nope_scale", q_nope_scale, heads)):
-        if (scale is not None) != (mode == INT8_NZCACHE):
-            raise ValueError(f"{name} goes with an INT8 cache, and only with one")
-        if scale is not None:
-            check_operand(name, scale, kind, (size,))

@@ -129,7 +129,8 @@ def quant_matmul(
     scaled: Array = total.astype(compute) * _scale_values(x2_scale).astype(compute)
     if out is INT8:
         offset = _offset_values(x2_scale) if x2_offset is None else widen(x2_offset, compute)
-        return np.clip(_to_nine_bits(scaled) + _to_nine_bits(offset), -128, 127).astype(np.int8)
+        requantised: Array = np.clip(_to_nine_bits(scaled) + _to_nine_bits(offset), -128, 127)
+        return requantised.astype(np.int8)
     if x1_scale is not None:
         scaled *= x1_scale.astype(compute)[:, None]
     if bias is not None:
