@@ -78,7 +78,7 @@ def products(batch: int, rows: int, keys: int, width: int, value_width: int) -> 
 def lines() -> Iterator[Measurement]:
     """Rates of decode and prefill, linearity in the cache length, memory, and PyTorch beside them."""
     with sides(decode_case(32, 128, 4096)) as both:
-        yield from _rates("attention/decode", both, products(32, 128, 4096, 576, 512), 1.0, 0.5)
+        yield from rates("attention/decode", both, products(32, 128, 4096, 576, 512), 1.0, 0.5)
         yield from memory_lines("attention/decode", both, HALF_GIB)
         short = {name: seconds(call) for name, call in both.items()}
     with sides(decode_case(32, 128, 8192)) as both:
@@ -88,12 +88,12 @@ def lines() -> Iterator[Measurement]:
             of = "twice the time of half the length"
             yield Measurement(f"attention/linear/{name}", long / short[name] / 2, "ratio", of, 1.2, "lower", detail)
     with sides(prefill_case(4096, 16)) as both:
-        yield from _rates("attention/prefill", both, products(16, 4096, 4096, 192, 128), 0.5, 0.4)
+        yield from rates("attention/prefill", both, products(16, 4096, 4096, 192, 128), 0.5, 0.4)
         yield from memory_lines("attention/prefill", both, HALF_GIB)
         yield from _beside_torch(both)
 
 
-def _rates(name: str, both: Sides, gemm: Callable[[], object], part: float, limit: float) -> Iterator[Measurement]:
+def rates(name: str, both: Sides, gemm: Callable[[], object], part: float, limit: float) -> Iterator[Measurement]:
     """Share of the product rate; `part` of the product counts (half of it under a causal mask)."""
     for side, call in both.items():
         alone, taken = paired_seconds(gemm, call, repeat=3)

@@ -46,6 +46,8 @@ BENCHMARKS: dict[str, str] = {
     "mla_prolog": "cann_mla.bench.mla_prolog",
     "mla_prolog_quant": "cann_mla.bench.mla_prolog_quant",
     "attention": "cann_mla.bench.attention",
+    "ring_mla": "cann_mla.bench.ring_mla",
+    "ring_mla_ranks": "cann_mla.bench.ring_mla_ranks",
 }
 
 
