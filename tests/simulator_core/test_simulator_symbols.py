@@ -31,11 +31,11 @@ def test_every_declared_function_exists(library: ctypes.CDLL, folder: str, at_le
     assert {name for name in declared if not hasattr(library, name)} == set()
 
 
-def test_library_exports_c_functions_and_its_own_namespace_only() -> None:
+def test_library_exports_functions_of_cann_and_its_own_namespace_only() -> None:
     command = ["nm", "-D", "--defined-only", "-C", str(simulator.library_path())]
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     strong = [line.split(" ", 2)[2] for line in lines if line.split(" ", 2)[1] in "TDB"]
-    foreign = [name for name in strong if not re.match(r"acl|Acl|cannMlaSim|sim::|(vtable|typeinfo).* for sim::", name)]
+    foreign = [name for name in strong if not re.match(r"acl|Acl|cannMlaSim|op::tagFp16::|sim::|(vtable|typeinfo).* for sim::", name)]
     assert foreign == []
 
 
