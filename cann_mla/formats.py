@@ -49,31 +49,36 @@ def nz_storage_shape(shape: tuple[int, ...], element: DTypeLike) -> tuple[int, .
 
 
 def nz_pack(array: Array) -> Array:
-    """Put a row-major matrix into FRACTAL_NZ order.
+    """Put a row-major matrix into FRACTAL_NZ order, or each of several.
 
     Parameters
     ----------
-    array : ndarray, shape (K, M)
+    array : ndarray, shape (..., K, M)
         Any CANN type in its NumPy form. Four-bit types stay one element an item, with the block width of
         their device form.
 
     Returns
     -------
-    ndarray, shape (ceil(M / C0), ceil(K / 16), 16, C0)
-        A new array, zero where the matrix does not reach.
+    ndarray, shape (..., ceil(M / C0), ceil(K / 16), 16, C0)
+        A new array, zero where a matrix does not reach.
 
     Raises
     ------
     ValueError
-        If the array is not a matrix.
+        If the array has less than two dimensions.
     """
-    if array.ndim != 2:
-        raise ValueError(f"FRACTAL_NZ packing takes a matrix, got shape {array.shape}; reshape it to (K, M) first")
-    rows, columns = array.shape
     shape = nz_storage_shape(array.shape, array.dtype)
-    c0 = shape[-1]
-    fits = rows % BLOCK_ROWS == 0 and columns % c0 == 0
+    rows, columns = array.shape[-2:]
+    fits = rows % BLOCK_ROWS == 0 and columns % shape[-1] == 0
     blocks = np.empty(shape, array.dtype) if fits else np.zeros(shape, array.dtype)
+    for index in np.ndindex(array.shape[:-2]):
+        _pack_matrix(array[index], blocks[index])
+    return blocks
+
+
+def _pack_matrix(array: Array, blocks: Array) -> None:
+    rows, columns = array.shape
+    c0 = blocks.shape[-1]
     whole = columns // c0 * c0
     if whole:
         target, source = _block_rows(blocks, rows)[: whole // c0], _whole_blocks(array, whole, c0)
@@ -81,22 +86,21 @@ def nz_pack(array: Array) -> Array:
             target[:, first : first + BLOCK_ROWS] = source[first : first + BLOCK_ROWS].T
     if whole < columns:
         blocks[-1].reshape(-1, c0)[:rows, : columns - whole] = array[:, whole:]
-    return blocks
 
 
 def nz_unpack(array: Array, shape: tuple[int, ...]) -> Array:
-    """Row-major matrix of the given logical shape, out of FRACTAL_NZ order.
+    """Row-major matrix of the given logical shape, or several of them, out of FRACTAL_NZ order.
 
     Parameters
     ----------
     array : ndarray
         As many elements as the storage shape of `shape` has, in that order, under any shape.
     shape : tuple of int
-        (K, M).
+        (..., K, M).
 
     Returns
     -------
-    ndarray, shape (K, M)
+    ndarray, shape (..., K, M)
         A new array.
 
     Raises
@@ -105,15 +109,21 @@ def nz_unpack(array: Array, shape: tuple[int, ...]) -> Array:
         If the number of elements is not that of the storage shape.
     """
     blocks_shape = nz_storage_shape(shape, array.dtype)
-    if len(shape) != 2 or array.size != np.prod(blocks_shape, dtype=np.int64):
+    if array.size != np.prod(blocks_shape, dtype=np.int64):
         raise ValueError(
             f"a matrix of shape {tuple(shape)} and type {array.dtype} takes storage shape {blocks_shape}; "
             f"the array given has shape {array.shape}, {array.size} elements"
         )
-    rows, columns = shape
     blocks = np.ascontiguousarray(array).reshape(blocks_shape)
-    matrix = np.empty((rows, columns), array.dtype)
-    c0 = blocks_shape[-1]
+    matrices = np.empty(shape, array.dtype)
+    for index in np.ndindex(*shape[:-2]):
+        _unpack_matrix(blocks[index], matrices[index])
+    return matrices
+
+
+def _unpack_matrix(blocks: Array, matrix: Array) -> None:
+    rows, columns = matrix.shape
+    c0 = blocks.shape[-1]
     whole = columns // c0 * c0
     if whole:
         target, source = _whole_blocks(matrix, whole, c0), _block_rows(blocks, rows)[: whole // c0]
@@ -121,7 +131,6 @@ def nz_unpack(array: Array, shape: tuple[int, ...]) -> Array:
             target[first : first + BLOCK_ROWS] = source[:, first : first + BLOCK_ROWS].T
     if whole < columns:
         matrix[:, whole:] = blocks[-1].reshape(-1, c0)[:rows, : columns - whole]
-    return matrix
 
 
 # The row of a block is moved as one item, whatever its elements are, and one row of blocks at a time: four

@@ -108,10 +108,10 @@ class Layout:
 
     @property
     def blocked(self) -> bool:
-        """Whether a row-major matrix has to be packed into FRACTAL_NZ on its way into memory."""
+        """Whether row-major matrices have to be packed into FRACTAL_NZ on their way into memory."""
         return (
             self.format == NZ
-            and len(self.shape) == 2
+            and len(self.shape) >= 2
             and self.dense
             and self.storage_shape == nz_storage_shape(self.shape, self.dtype)
         )

@@ -182,7 +182,8 @@ class Tensor(Owner):
         dtype : DType or str, optional
             Checked against the array; nothing is converted.
         format : str
-            With ``"FRACTAL_NZ"`` a 2-D array is packed into blocks; an array of another rank is taken as it is.
+            With ``"FRACTAL_NZ"`` a 2-D array is packed into blocks; so are several matrices, if the storage shape is
+            that of their blocks (:func:`cann_mla.formats.nz_storage_shape`). Other arrays are taken as they are.
         strides, offset, storage_shape
             Layout of the view in memory, in elements; default dense. What lies outside of the view is 0.
         host : bool
@@ -212,6 +213,22 @@ class Tensor(Owner):
     def copy_from(self, array: npt.NDArray[Any], *, stream: Stream | None = None) -> None:
         """Write an array of the same shape and type. What lies outside of the view becomes 0."""
         self._write(self.layout.pack(np.asarray(array)), stream)
+
+    def copy(self, *, stream: Stream | None = None) -> Tensor:
+        """Make a tensor of the same layout with a copy of the memory, what lies outside of the view included.
+
+        Parameters
+        ----------
+        stream : Stream, optional
+            Queue the copy there, behind what writes this tensor; otherwise it is done on return.
+        """
+        source = self._elements()
+        twin = Tensor._allocate(self.layout, self.device, isinstance(source, HostMemory))
+        if isinstance(source, DeviceMemory) and isinstance(twin._memory, DeviceMemory):
+            twin._memory.copy_from(source.part(0, self.layout.nbytes), stream=stream)
+        elif isinstance(source, HostMemory) and isinstance(twin._memory, HostMemory):
+            twin._memory.array()[:] = source.array()[: self.layout.nbytes]
+        return twin
 
     def _write(self, content: npt.NDArray[np.uint8], stream: Stream | None) -> None:
         memory = self._elements()

@@ -11,9 +11,9 @@ from cann_mla.formats import nz_block_columns, nz_pack, nz_storage_shape, nz_unp
 TYPES = ("BF16", "INT8", "FP32", "HIFLOAT8", "FLOAT8_E4M3FN", "INT4", "INT64")
 
 
-def numbered(shape: tuple[int, int], name: str) -> np.ndarray:
-    """A matrix whose elements tell their places apart as far as the type allows."""
-    values = np.arange(shape[0] * shape[1]).reshape(shape)
+def numbered(shape: tuple[int, ...], name: str) -> np.ndarray:
+    """Matrices whose elements tell their places apart as far as the type allows."""
+    values = np.arange(np.prod(shape)).reshape(shape)
     if name == "HIFLOAT8":
         return (values % 251).astype(np.uint8).view(HIFLOAT8_NUMPY)
     return (values % (7 if name in ("INT4", "FLOAT8_E4M3FN") else 251)).astype(dtype(name).numpy)
@@ -64,6 +64,16 @@ def test_unpacking_undoes_packing(rows: int, columns: int, name: str) -> None:
     np.testing.assert_array_equal(nz_unpack(packed.reshape(-1), (rows, columns)), matrix)
 
 
+@pytest.mark.parametrize("outer", [(3,), (2, 2), (0,)])
+def test_matrices_of_a_batch_are_packed_one_by_one(outer: tuple[int, ...]) -> None:
+    batch = numbered((*outer, 17, 33), "INT8")
+    packed = nz_pack(batch)
+    assert packed.shape == (*outer, 2, 2, 16, 32)
+    for index in np.ndindex(*outer):
+        np.testing.assert_array_equal(packed[index], nz_pack(batch[index]))
+    np.testing.assert_array_equal(nz_unpack(packed, batch.shape), batch)
+
+
 def test_strided_and_transposed_matrices_are_read_as_they_look() -> None:
     matrix = numbered((96, 64), "BF16")
     np.testing.assert_array_equal(nz_pack(matrix.T), nz_pack(np.ascontiguousarray(matrix.T)))
@@ -71,8 +81,8 @@ def test_strided_and_transposed_matrices_are_read_as_they_look() -> None:
 
 
 def test_wrong_ranks_and_sizes_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"matrix, got shape \(2, 3, 4\)"):
-        nz_pack(np.zeros((2, 3, 4), np.int8))
+    with pytest.raises(ValueError, match="needs a matrix"):
+        nz_pack(np.zeros(4, np.int8))
     with pytest.raises(ValueError, match="two dimensions"):
         nz_storage_shape((4,), "BF16")
     with pytest.raises(ValueError, match=r"takes storage shape \(1, 1, 16, 16\)"):

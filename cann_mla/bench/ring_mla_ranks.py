@@ -97,7 +97,8 @@ def _measure(device: Any, stream: Any, exchange: Any, split: Any) -> dict[str, A
     stream.synchronize()
     free = device.memory()[0] + (stream._workspace.nbytes if stream._workspace else 0)
     tracemalloc.start()
-    with Watched(split, exchange, *queries, stream=stream) as attention:
+    attention = Watched(split, exchange, *queries, stream=stream)
+    with attention:
         attention.events, attention.most_bytes = [], 0
         ring_attention(attention, *keys)
         attention.result()

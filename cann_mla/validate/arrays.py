@@ -4,7 +4,7 @@ Three forms of one operand occur:
 
 * the file form: bit patterns, as `.npz` files hold them;
 * the NumPy form of its view shape, which the reference takes (`cann_mla.dtypes`); a FRACTAL_NZ operand of
-  2-D shape is the logical row-major matrix;
+  2-D shape, or with the storage shape of blocks, is the logical row-major matrix;
 * the storage form: the elements in the order of device memory, one-dimensional.
 """
 
@@ -180,8 +180,10 @@ def storage_shape(spec: TensorSpec) -> tuple[int, ...]:
 
 
 def is_logical_matrix(spec: TensorSpec) -> bool:
-    """Whether the NumPy form is a row-major matrix that device memory holds in FRACTAL_NZ order."""
-    return spec.format == "FRACTAL_NZ" and len(spec.shape) == 2
+    """Whether the NumPy form is a row-major matrix, or several, that device memory holds in FRACTAL_NZ order."""
+    if spec.format != "FRACTAL_NZ" or len(spec.shape) < 2:
+        return False
+    return len(spec.shape) == 2 or spec.storage_shape == nz_storage_shape(spec.shape, spec.dtype)
 
 
 def to_storage(array: Array, spec: TensorSpec) -> Array:
@@ -213,7 +215,7 @@ def from_storage(storage: Array, spec: TensorSpec) -> Array:
 
 def logical_matrix(array: Array, spec: TensorSpec) -> Array:
     """FRACTAL_NZ operands as the reference wants them: the logical matrix, also where the view is 4-D."""
-    if spec.format != "FRACTAL_NZ" or len(spec.shape) != 4:
+    if spec.format != "FRACTAL_NZ" or len(spec.shape) != 4 or is_logical_matrix(spec):
         return array
     columns, rows, block_rows, c0 = spec.shape
     return nz_unpack(array.reshape(-1), (rows * block_rows, columns * c0))

@@ -5,17 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from functools import lru_cache
+from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cann_mla.dtypes import pack_4bit
+from cann_mla.formats import nz_storage_shape
 from cann_mla.layout import Layout
 from cann_mla.validate import composed
 from cann_mla.validate.arrays import alias_base, make_operands, storage_shape, to_storage
 from cann_mla.validate.cases import Case, TensorSpec
 from cann_mla.validate.golden import NoGoldenError, run_reference
+from cann_mla.validate.kernel_vectors import declared
 from cann_mla.validate.library import open_library, select_product
 from cann_mla.validate.signatures import COMPOSED, Roles, check_names, complete_attrs, roles_of
 from cann_mla.validate.verify import NotHereError, Options, Outcome, Record, new_record
@@ -87,6 +90,10 @@ def _session(via: str) -> Session:
     return Session(via)
 
 
+# What these return in a tensor that says ND lies in FRACTAL_NZ, and takes the memory of whole blocks.
+_BECOME_NZ = frozenset(("aclnnTransMatmulWeight",))
+
+
 class Session:
     """Device 0 of a backend and a stream on it; cases run one after another."""
 
@@ -155,10 +162,16 @@ class Prepared:
     def read(self) -> dict[str, Array]:
         """Outputs and in-place operands in NumPy form, by array name."""
         return {
-            name: tensor.to_numpy()
+            name: self._as_written(tensor).to_numpy()
             for name, tensor in self.tensors.items()
             if self.roles.is_written(name.split(".")[0])
         }
+
+    def _as_written(self, tensor: Any) -> Any:
+        if self.case.op not in _BECOME_NZ:
+            return tensor
+        storage = nz_storage_shape(tensor.shape, tensor.dtype)
+        return self._own(tensor.view(format="FRACTAL_NZ", storage_shape=storage))
 
     def close(self) -> None:
         """Give back plan, tensors and memory; a second call does nothing."""
@@ -189,9 +202,13 @@ class Prepared:
             base = name if spec.alias is None else alias_base(self.case, name)
             if base not in memories:
                 content = _device_bytes(arrays[base], specs[base])
+                if self.case.op in _BECOME_NZ:
+                    blocks = prod(nz_storage_shape(spec.shape, spec.dtype)) * arrays[base].itemsize
+                    content = np.pad(content, (0, max(0, blocks - content.size)))
                 make = HostMemory if spec.memory == "host" else DeviceMemory
                 memories[base] = self._own(make(content.size)) if content.size else None
                 _write(memories[base], content)
+            spec = declared(self.case, name, spec)
             self.tensors[name] = self._own(
                 Tensor(
                     memories[base],
