@@ -119,6 +119,12 @@ class OperatorCall:
         self._arguments[self._parameters[name].name] = given
         return given
 
+    def copy(self, operand: Operand) -> Operand:
+        """A copy that the call may change: of a tensor on the stream, for the result; of an array at once."""
+        if isinstance(operand, Tensor):
+            return self._outputs.enter_context(operand.copy(stream=self._stream))
+        return np.array(operand)
+
     def on_host(self, name: str, values: npt.NDArray[Any]) -> Tensor:
         """Give an operand that C reads on the host, in phase one."""
         tensor = self._inputs.enter_context(Tensor.from_numpy(values, device=self._stream.device, host=True))

@@ -17,7 +17,7 @@ from cann_mla.libraries import load
 from cann_mla.ops.call import Operand, Operands, OperatorCall
 from cann_mla.ops.fused_infer_attention_shapes import find_sizes, output_dtype
 from cann_mla.ops.fused_infer_attention_versions import choose_version, parameters, symbol
-from cann_mla.ops.sequence_lengths import Lengths
+from cann_mla.ops.sequence_lengths import Lengths, check_sequences
 from cann_mla.runtime.stream import Stream
 from cann_mla.tensor import Tensor, TensorList
 
@@ -148,7 +148,8 @@ def fused_infer_attention(
         1 hides. Modes 0 and 1: (B or 1, 1, S1, S2) or (B or 1, S1, S2). Modes 2 to 4: always
         :func:`cann_mla.ops.compressed_mask`, 2048 x 2048.
     pre_tokens, next_tokens : int
-        Window of modes 0 (with mask) and 4: columns before and behind the diagonal.
+        Window of modes 0 (with mask) and 4: columns before and behind the diagonal. A sliding window of W tokens, the
+        row's own among them, is mode 4 with ``pre_tokens = W - 1`` and ``next_tokens = 0``; mode 3 ignores both.
     actual_seq_lengths, actual_seq_lengths_kv : sequence of int, optional
         Lengths of the sequences; for TND and NTD prefix sums (:func:`cann_mla.ops.prefix_sums`), except the
         second under a `block_table`, which is by sequence always.
@@ -199,7 +200,8 @@ def fused_infer_attention(
     ------
     ValueError
         Before the call: if no version of this product (or not the one wanted) has what was asked for, if the
-        layout is unknown or shapes do not fit it, if an output given has another shape or type.
+        layout is unknown or shapes do not fit it, if the lengths of tokens in a row and the block table are not of
+        the same number of sequences, if an output given has another shape or type.
     CannError
         If CANN refuses the call; it names the operand.
 
@@ -223,6 +225,9 @@ def fused_infer_attention(
     given["block_size"] = sizes.block_size if block_size is None else block_size
     given["softmax_lse_flag"] = softmax_lse_flag or softmax_lse is not None
     given.update({n: [int(x) for x in given[n]] for n in _LENGTHS if given[n] is not None})
+    if "T" in sizes.input_axes and actual_seq_lengths is not None:
+        rows = block_table.shape[0] if block_table is not None and block_table.shape else None
+        check_sequences(actual_seq_lengths, actual_seq_lengths_kv, rows)
     lse = None
     with OperatorCall(symbol(chosen), stream) as call:
         call.give({n: v for n, v in given.items() if n in parameters(chosen)})

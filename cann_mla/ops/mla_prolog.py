@@ -33,7 +33,7 @@ class MlaPrologResult:
         BF16, or quantised where the scenario quantises the query.
     query_rope : Tensor of BF16, shape (*tokens, N, Dr)
     kv_cache, kr_cache : Tensor or ndarray
-        The caches that were given, updated.
+        The caches that were given, updated; with ``in_place=False`` updated copies of them.
     dequant_scale_q_nope : Tensor of FP32, shape (T, N, 1), or None
     query_norm : Tensor, shape (*tokens, Hcq), or None
     dequant_scale_q_norm : Tensor of FP32, shape (T, 1), or of FLOAT8_E8M0, shape (T, Hcq / 32), or None
@@ -41,7 +41,7 @@ class MlaPrologResult:
     Notes
     -----
     The tensors hold their values when the stream has passed the call. :meth:`close` (or ``with``) closes the
-    outputs, not the caches; the memory of what is not closed goes with its last user.
+    outputs, not the caches that were given; the memory of what is not closed goes with its last user.
     """
 
     query: Tensor
@@ -51,12 +51,13 @@ class MlaPrologResult:
     dequant_scale_q_nope: Tensor | None = None
     query_norm: Tensor | None = None
     dequant_scale_q_norm: Tensor | None = None
+    owns_caches: bool = False
 
     def close(self) -> None:
-        """Close the outputs."""
+        """Close the outputs, and the caches that are copies."""
         for field in fields(self):
             value = getattr(self, field.name)
-            if field.name not in ("kv_cache", "kr_cache") and value is not None:
+            if isinstance(value, Tensor) and (self.owns_caches or field.name not in ("kv_cache", "kr_cache")):
                 value.close()
 
     def __enter__(self) -> MlaPrologResult:
@@ -67,7 +68,7 @@ class MlaPrologResult:
 
 
 _NO_OPERANDS = (
-    "stream", "quant", "with_query_norm",
+    "stream", "quant", "with_query_norm", "in_place",
     "query", "query_rope", "dequant_scale_q_nope", "query_norm", "dequant_scale_q_norm",
 )  # fmt: skip
 
@@ -159,6 +160,7 @@ def mla_prolog_v3(
     qc_qr_scale: float = 1.0,
     kc_scale: float = 1.0,
     with_query_norm: bool = False,
+    in_place: bool = True,
     query: Tensor | None = None,
     query_rope: Tensor | None = None,
     dequant_scale_q_nope: Tensor | None = None,
@@ -199,6 +201,8 @@ def mla_prolog_v3(
     rmsnorm_epsilon_cq, rmsnorm_epsilon_ckv, qc_qr_scale, kc_scale : float
     with_query_norm : bool
         Ask for the normalised query (and its scale, where it is quantised) as outputs.
+    in_place : bool
+        False leaves `kv_cache` and `kr_cache` as they are and updates copies of them, which are part of the result.
     query, query_rope, dequant_scale_q_nope, query_norm, dequant_scale_q_norm : Tensor, optional
         Where to write; new tensors otherwise. A `query_norm` given asks for it.
 
@@ -225,6 +229,9 @@ def mla_prolog_v3(
     tokens, heads = sizes.tokens, sizes.heads
     scale_q = norm = norm_scale = None
     with OperatorCall("aclnnMlaPrologV3WeightNz", stream) as call:
+        if not in_place:
+            kv_cache, kr_cache = (call.copy(cache) for cache in (kv_cache, kr_cache))
+            given.update(kv_cache=kv_cache, kr_cache=kr_cache)
         call.give({**given, "tile_size": 128, **chosen.modes}, packed=_PACKED)
         q = call.output("query", query, (*tokens, heads, sizes.latent_key), chosen.query_dtype)
         rope = call.output("query_rope", query_rope, (*tokens, heads, sizes.rope), "BF16")
@@ -239,7 +246,7 @@ def mla_prolog_v3(
                     "dequant_scale_q_norm", dequant_scale_q_norm, shape, chosen.query_norm_scale_dtype
                 )
         call.run()
-    return MlaPrologResult(q, rope, kv_cache, kr_cache, scale_q, norm, norm_scale)
+    return MlaPrologResult(q, rope, kv_cache, kr_cache, scale_q, norm, norm_scale, owns_caches=not in_place)
 
 
 def mla_prolog_v2(

@@ -71,3 +71,33 @@ def lengths_of(sums: Lengths, *, leading_zero: bool = False) -> list[int]:
     if any(n < 0 for n in lengths):
         raise ValueError(f"{numbers} are no prefix sums: they fall")
     return lengths
+
+
+def check_sequences(ends: Lengths, kv_lengths: Lengths | None, table_rows: int | None) -> None:
+    """Compare what is by sequence, in layouts that hold the tokens of all sequences in a row.
+
+    CANN compares some of this on some routes only, and elsewhere reads behind what was given.
+
+    Parameters
+    ----------
+    ends : sequence of int
+        Prefix sums of the query's lengths, one for each sequence.
+    kv_lengths : sequence of int, optional
+        Lengths of the keys; a single one serves all sequences of a block table.
+    table_rows : int, optional
+        Rows of the block table.
+
+    Raises
+    ------
+    ValueError
+        With everything that does not fit.
+    """
+    sequences, broken = len(ends), []
+    shared = table_rows is not None and kv_lengths is not None and len(kv_lengths) == 1
+    if kv_lengths is not None and len(kv_lengths) != sequences and not shared:
+        broken.append(f"actual_seq_lengths_kv has {len(kv_lengths)}")
+    if table_rows is not None and table_rows != sequences:
+        broken.append(f"block_table has {table_rows} rows")
+    if broken:
+        hint = "; the first sequence is empty: drop the leading 0" if sequences and ends[0] == 0 else ""
+        raise ValueError(f"actual_seq_lengths names {sequences} sequences, but {' and '.join(broken)}{hint}")

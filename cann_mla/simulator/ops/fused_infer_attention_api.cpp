@@ -52,29 +52,30 @@ class Reader {
    public:
     Reader(PhaseOne &call, View cacheView, Lengths lengths) : call_(call), cacheView_(cacheView), lengths_(lengths) {}
 
-    Tensor describe(const TensorDesc &desc) const {
+    // A kernel sees strides only of what it reads where it lies; everything else reaches it as a dense copy.
+    Tensor describe(const TensorDesc &desc, View view) const {
         Tensor tensor;
         tensor.shape = desc.shape;
-        if (!desc.isDense()) tensor.strides = desc.strides;
+        if (view == View::AsIs && !desc.isDense()) tensor.strides = desc.strides;
         tensor.dtype = desc.dtype;
         tensor.format = desc.format;
         return tensor;
     }
     MaybeTensor tensor(const char *name, const aclTensor *handle, View view = View::Copied) {
         const TensorDesc *desc = call_.input(name, handle, view);
-        return desc ? MaybeTensor(describe(*desc)) : std::nullopt;
+        return desc ? MaybeTensor(describe(*desc, view)) : std::nullopt;
     }
     MaybeTensor cache(const char *name, const aclTensor *handle) { return tensor(name, handle, cacheView_); }
     std::optional<std::vector<Tensor>> list(const char *name, const aclTensorList *handle) {
         auto descs = call_.inputList(name, handle, cacheView_);
         if (!descs) return std::nullopt;
         std::vector<Tensor> tensors;
-        for (const TensorDesc *desc : *descs) tensors.push_back(desc ? describe(*desc) : Tensor{});
+        for (const TensorDesc *desc : *descs) tensors.push_back(desc ? describe(*desc, cacheView_) : Tensor{});
         return tensors;
     }
     MaybeTensor output(const char *name, const aclTensor *handle) {
         const TensorDesc *desc = call_.output(name, handle);
-        return desc ? MaybeTensor(describe(*desc)) : std::nullopt;
+        return desc ? MaybeTensor(describe(*desc, View::Copied)) : std::nullopt;
     }
     MaybeArray array(const char *name, const aclIntArray *handle) {
         const std::vector<int64_t> *values = call_.intArray(name, handle);

@@ -290,17 +290,9 @@ void checkDecode(const Params &p) {
     if (checkByBorrowedKernel(p, s.layout)) return;
     readDecodeHeads(s);
     readDecodeCache(s);
-    checkDecodeLengths(s);
-    checkDecodePse(s);
-    checkDecodePostQuant(s);
-    checkDecodeFullQuant(s);
-    checkDecodeAntiquant(s);
-    checkDecodeMask(s);
-    checkDecodePages(s);
-    checkDecodePadding(s);
-    checkDecodeMla(s);
-    checkDecodeNz(s);
-    checkDecodePrefix(s);
+    checkTopics(s, checkDecodeLengths, checkDecodePse, checkDecodePostQuant, checkDecodeFullQuant, checkDecodeAntiquant,
+                checkDecodeMask, checkDecodePages, checkDecodePadding, checkDecodeMla, checkDecodeNz,
+                checkDecodePrefix);
 }
 
 }  // namespace sim::fia

@@ -96,6 +96,21 @@ void reportRows(const std::string &api, const Params &p, Route route, const Igno
     }
 }
 
+// The route that takes what is missing from behind the arrays: all that contradicts is one finding.
+void reportContradictions(const std::string &api, const Params &p) {
+    int64_t sequences = p.actualSeqLengths->count, keys = p.actualSeqLengthsKv->count;
+    std::string text;
+    if (keys != sequences && !(p.blockTable && keys == 1)) {
+        text += "; actualSeqLengthsKvOptional has " + std::to_string(keys) + " entries";
+    }
+    if (p.blockTable && axis(p.blockTable->shape, 0) < sequences) {
+        text += "; blockTableOptional has " + std::to_string(axis(p.blockTable->shape, 0)) + " rows";
+    }
+    if (text.empty()) return;
+    report("contradicting-lengths", api + ": actualSeqLengthsOptional names " + std::to_string(sequences) + " sequences" +
+                                        emptyFirst(p.actualSeqLengths) + text);
+}
+
 }  // namespace
 
 void reportIgnored(const Plan &plan) {
@@ -104,6 +119,7 @@ void reportIgnored(const Plan &plan) {
     reportRows(api, p, plan.route, tensors);
     reportRows(api, p, plan.route, arrays);
     reportRows(api, p, plan.route, numbers);
+    if (plan.route == Route::SplitFuse) reportContradictions(api, p);
     if (plan.ignoresQueryLengths && p.actualSeqLengths && p.actualSeqLengths->count > 0) {
         report("ignored-operand", api + ": actualSeqLengths has no effect: " + oneToken);
     }

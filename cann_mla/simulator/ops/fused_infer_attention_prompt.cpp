@@ -147,11 +147,7 @@ void checkPrompt(const Params &p, const Legacy &legacy) {
     s.longestKv = s.tokens() ? 0 : s.s2;
     if (s.paged && s.tokens()) checkPromptTokenPages(s);
     if (s.paged && !s.tokens()) checkPromptPages(s);
-    checkPromptMask(s);
-    checkPromptPse(s);
-    checkPromptBand(s);
-    checkPromptPostQuant(s);
-    checkPromptAntiquant(s);
+    checkTopics(s, checkPromptMask, checkPromptPse, checkPromptBand, checkPromptPostQuant, checkPromptAntiquant);
     if (s.tokens()) checkPromptTokenMask(s);
 }
 

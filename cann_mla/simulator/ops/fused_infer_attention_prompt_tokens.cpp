@@ -113,6 +113,18 @@ int64_t keyLength(const Prompt &s, size_t i) {
     return minus(ends[i], i && !s.paged ? ends[i - 1] : 0);
 }
 
+void checkPagedLengths(const Prompt &s) {
+    const Params &p = s.p;
+    require(p.actualSeqLengthsKv->count == p.actualSeqLengths->count, "actualSeqLengthsKvOptional has ",
+            p.actualSeqLengthsKv->count, " entries; expected ", p.actualSeqLengths->count);
+}
+
+void checkTableRows(const Prompt &s) {
+    const Shape &table = s.p.blockTable->shape;
+    require(table[0] == s.p.actualSeqLengths->count, "blockTableOptional has shape ", table, "; it needs ",
+            s.p.actualSeqLengths->count, " rows, one for each sequence", emptyFirst(s.p.actualSeqLengths));
+}
+
 }  // namespace
 
 void checkPromptTokens(Prompt &s) {
@@ -132,11 +144,9 @@ void checkPromptTokenPages(Prompt &s) {
     require(block % 128 == 0 && block >= 128 && block <= 1024, "blockSize is ", block,
             "; a multiple of 128 up to 1024 is allowed");
     const Shape &table = p.blockTable->shape, &k = p.key->front().shape, &v = s.value.shape;
-    auto b = p.actualSeqLengths->count;
     require(elements(table) != 0 && table.size() == 2 && p.blockTable->dtype == ACL_INT32, "blockTableOptional is ",
             p.blockTable->dtype, " ", table, "; allowed: INT32 of 2 axes, not empty");
-    require(p.actualSeqLengthsKv->count == b, "actualSeqLengthsKvOptional has ", p.actualSeqLengthsKv->count,
-            " entries; expected ", b);
+    checkTopics(s, checkPagedLengths, checkTableRows);
     int64_t cacheBlock = k.size() == 3 ? k[1] : k.size() == 4 ? k[2] : axis(k, 3);
     int64_t most = 0, total = 0;
     for (int64_t length : p.actualSeqLengthsKv->values) {
@@ -154,8 +164,8 @@ void checkPromptTokenPages(Prompt &s) {
                     ? k[2] == v[2] && times(k[1], s.ratio) == n && k[3] == d
                     : k[3] == v[3] && k[4] == v[4] && times(k[1], s.ratio) == n && k[4] != 0 && times(k[2], 16) == d;
     require(fits, "the key cache has shape ", k, "; N or D do not fit query, ", p.query->shape);
-    require(table[0] == b && table[1] >= most, "blockTableOptional has shape ", table, "; expected [", b, ", at least ",
-            most, "]");
+    require(table[1] >= most, "blockTableOptional has shape ", table, "; it needs ", most,
+            " columns or more, for the longest of actualSeqLengthsKvOptional");
     s.longestKv = static_cast<uint32_t>(most * block);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <type_traits>
@@ -47,6 +48,26 @@ void require(bool holds, const Parts &...parts) {
     if (!holds) refuse(tilingError, parts...);
 }
 
+// Topics whose rules do not build on one another. CANN ends at the first broken rule, and so does the status; the text
+// goes on with the first broken rule of every later topic, so that a caller can mend them together.
+template <class Call, class... Topics>
+void checkTopics(Call &call, const Topics &...topics) {
+    std::optional<Rejection> broken;
+    auto check = [&](const auto &topic) {
+        try {
+            topic(call);
+        } catch (const Rejection &rejection) {
+            if (broken) {
+                broken->text += "\n  also: " + rejection.text;
+            } else {
+                broken = rejection;
+            }
+        }
+    };
+    (check(topics), ...);
+    if (broken) throw *broken;
+}
+
 template <class Value>
 bool oneOf(const Value &value, std::initializer_list<std::common_type_t<Value>> allowed) {
     for (const auto &candidate : allowed) {
@@ -60,6 +81,12 @@ inline bool oneOf(const std::string &value, std::initializer_list<const char *> 
         if (value == candidate) return true;
     }
     return false;
+}
+
+// The advice for prefix sums that begin with 0, as other operators want them: here that is one more, empty, sequence.
+inline const char *emptyFirst(const MaybeArray &ends) {
+    bool empty = ends && !ends->values.empty() && ends->values.front() == 0;
+    return empty ? " (the first sequence of actualSeqLengthsOptional is empty; drop the leading 0)" : "";
 }
 
 }  // namespace sim::fia

@@ -3,34 +3,28 @@
 
 namespace sim::fia {
 
+namespace {
+
+void checkNoScales(const Scene &s) {
+    if (!s.p.ascend950 || s.quant != Quant::None) return;
+    const Params &p = s.p;
+    for (const MaybeTensor *operand :
+         {&p.deqScale1, &p.quantScale1, &p.deqScale2, &p.dequantScaleQuery, &p.antiquantScale, &p.antiquantOffset,
+          &p.keyAntiquantScale, &p.keyAntiquantOffset, &p.valueAntiquantScale, &p.valueAntiquantOffset}) {
+        require(!*operand, "a dequantisation or antiquantisation operand is given; query and key are ", s.qDtype,
+                ", which takes none on Ascend950");
+    }
+}
+
+}  // namespace
+
 void checkScene(const Params &params) {
-    Scene s = readScene(params);
+    const Scene s = readScene(params);
     if (s.empty) return;
     checkHeadsAndLayout(s);
-    checkMask(s);
-    checkLengths(s);
-    checkPaged(s);
-    checkPostQuant(s);
-    checkRope(s);
-    checkPse(s);
-    checkPadding(s);
-    checkPrefix(s);
-    checkLse(s);
-    checkSink(s);
-    if (s.p.ascend950 && s.quant == Quant::None) {
-        const Params &p = s.p;
-        for (const MaybeTensor *operand :
-             {&p.deqScale1, &p.quantScale1, &p.deqScale2, &p.dequantScaleQuery, &p.antiquantScale, &p.antiquantOffset,
-              &p.keyAntiquantScale, &p.keyAntiquantOffset, &p.valueAntiquantScale, &p.valueAntiquantOffset}) {
-            require(!*operand, "a dequantisation or antiquantisation operand is given; query and key are ", s.qDtype,
-                    ", which takes none on Ascend950");
-        }
-    }
-    checkAntiquant(s);
-    checkFullQuant(s);
-    checkTensorList(s);
-    checkShapes(s);
-    checkStrides(s);
+    checkTopics(s, checkMask, checkLengths, checkPaged, checkPostQuant, checkRope, checkPse, checkPadding, checkPrefix,
+                checkLse, checkSink, checkNoScales, checkAntiquant, checkFullQuant, checkTensorList, checkShapes,
+                checkStrides);
 }
 
 }  // namespace sim::fia

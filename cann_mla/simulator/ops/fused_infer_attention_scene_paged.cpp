@@ -107,7 +107,7 @@ void checkTable(const Scene &s) {
     require(elements(table.shape) != 0, "blockTableOptional has shape ", table.shape, "; it must not be empty");
     if (s.lengthsUnknown) return;
     require(table.shape[0] == s.b && table.shape[1] >= longestInBlocks(s), "blockTableOptional has shape ", table.shape,
-            "; allowed: [", s.b, ", at least ", longestInBlocks(s), "]");
+            "; allowed: [", s.b, ", at least ", longestInBlocks(s), "]", s.tokensFirst(s.qLayout) ? emptyFirst(s.qLens) : "");
 }
 
 void checkExcludedFeatures(const Scene &s) {

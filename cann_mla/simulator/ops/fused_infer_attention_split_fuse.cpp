@@ -71,7 +71,9 @@ void checkMask(const Params &p) {
     require(fits, "attenMaskOptional has shape ", mask, "; allowed: [2048, 2048] with up to two leading axes of 1");
 }
 
-void checkHeadDim(const Params &p) {
+void checkHeads(const Params &p) {
+    require(p.numKeyValueHeads != 0,
+            "numKeyValueHeads is 0; in layout TND without rope it must be given (real CANN crashes here)");
     int64_t d = p.query->shape[2];
     const Shape &key = p.key->front().shape, &value = p.value->front().shape;
     int64_t keyDim = 0, valueDim = 0;
@@ -124,13 +126,7 @@ void checkSplitFuse(const Params &p) {
             p.value->size(), "; layout TND takes one each");
     checkRanks(p);
     checkLengths(p);
-    checkBand(p);
-    checkMask(p);
-    require(p.numKeyValueHeads != 0,
-            "numKeyValueHeads is 0; in layout TND without rope it must be given (real CANN crashes here)");
-    checkHeadDim(p);
-    checkSink(p);
-    checkLse(p);
+    checkTopics(p, checkBand, checkMask, checkHeads, checkSink, checkLse);
 }
 
 }  // namespace sim::fia
