@@ -37,8 +37,11 @@ class Operands:
     def __getitem__(self, name: str) -> Any:
         return self._lists.get(name) or self.tensors[name]
 
-    def create(self, name: str, host: np.ndarray, *, nz: bool = False) -> None:
-        """Allocate on the device, describe, copy. A matrix for FRACTAL_NZ is packed into its 4-D blocks first."""
+    def create(self, name: str, host: np.ndarray, *, nz: bool = False, blocks: bool = False) -> None:
+        """Allocate on the device, describe, copy.
+
+        A matrix for FRACTAL_NZ (`nz`) is packed into its 4-D blocks first; `blocks` are in that format already.
+        """
         if nz:
             host = nz_pack(host)
         kind = dtype(host.dtype)
@@ -47,7 +50,7 @@ class Operands:
         address = c.new("void **")
         check(c.aclrtMalloc(address, size, c.ACL_MEM_MALLOC_HUGE_FIRST), "aclrtMalloc")
         shape = c.new("int64_t[]", list(host.shape))
-        acl_format = c.ACL_FORMAT_FRACTAL_NZ if nz else c.ACL_FORMAT_ND
+        acl_format = c.ACL_FORMAT_FRACTAL_NZ if nz or blocks else c.ACL_FORMAT_ND
         self.tensors[name] = c.aclCreateTensor(
             shape, host.ndim, kind.code, c.NULL, 0, acl_format, shape, host.ndim, address[0]
         )
