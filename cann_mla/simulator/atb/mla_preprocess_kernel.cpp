@@ -61,10 +61,19 @@ class Preprocess {
         }
     }
 
+    // Added up in lanes and halves as the vector unit does: one long sum of FLOAT would move quantised values.
+    static float meanOfSquares(const float* row, int64_t n) {
+        constexpr int64_t lanes = 64;
+        float sums[lanes] = {};
+        for (int64_t i = 0; i < n; ++i) sums[i % lanes] += row[i] * row[i];
+        for (int64_t half = lanes / 2; half > 0; half /= 2) {
+            for (int64_t lane = 0; lane < half; ++lane) sums[lane] += sums[lane + half];
+        }
+        return sums[0] / static_cast<float>(n);
+    }
+
     static void normalise(float* row, int64_t n, const Floats& gamma) {
-        float squares = 0.0F;
-        for (int64_t i = 0; i < n; ++i) squares += row[i] * row[i];
-        float factor = 1.0F / std::sqrt(squares / static_cast<float>(n) + epsilon);
+        float factor = 1.0F / std::sqrt(meanOfSquares(row, n) + epsilon);
         for (int64_t i = 0; i < n; ++i) row[i] = row[i] * factor * gamma[size(i)];
     }
 
@@ -114,6 +123,8 @@ class Preprocess {
         return 1.0F / scale;
     }
 
+    // Rounded once, as the specification and ATB's own golden do; the kernel passes through FP16 here too, which moves
+    // values next to a tie.
     float quantiseTensor(float* row, int64_t n, const char* scaleName, const char* offsetName) const {
         float factor = 1.0F / halfRow(scaleName, 0, 1)[0], offset = launch_.in<int8_t>(offsetName)[0];
         for (int64_t i = 0; i < n; ++i) row[i] = numeric::floatToInt8(row[i] * factor + offset);
@@ -165,7 +176,6 @@ class Preprocess {
         Floats row(projected, projected + latent + rope);
         normalise(row.data(), latent, halfRow("gamma2", 0, latent));
         rotate(token, row.data() + latent);
-        round(row.data(), latent + rope);
         int64_t block = slot / w_.blockSize, place = slot % w_.blockSize;
         if (w_.params.isCombined()) {
             encode(row.data(), launch_.out<uint16_t>("kvCacheOut0") + slot * (latent + rope), latent + rope);
@@ -190,16 +200,17 @@ class Preprocess {
         }
         float factor = 1.0F / cacheScale("ctkvScale", 0);
         for (int64_t c = 0; c < latent; ++c) {
-            float value = numeric::fp16ToFloat(numeric::floatToFp16(row[size(c)] * factor));
-            launch_.out<int8_t>("kvCacheOut0")[nzPlace(c, latent, 32) + c % 32] = numeric::floatToInt8(value);
+            launch_.out<int8_t>("kvCacheOut0")[nzPlace(c, latent, 32) + c % 32] = throughFp16(row[size(c)] * factor);
         }
     }
 
-    // FP16 with a scale a token, else of the input's dtype.
-    float cacheScale(const char* name, int64_t index) const {
-        uint16_t bits = launch_.in<uint16_t>(name)[index];
-        return w_.bf16 && !w_.params.perToken() ? numeric::bf16ToFloat(bits) : numeric::fp16ToFloat(bits);
+    // The vector unit has no other way from FLOAT to INT8.
+    static int8_t throughFp16(float value) {
+        return numeric::floatToInt8(numeric::fp16ToFloat(numeric::floatToFp16(value)));
     }
+
+    // Bits of the input's dtype, also where ATB's table declares FP16 (a scale a token): the kernel is of one type.
+    float cacheScale(const char* name, int64_t index) const { return halfRow(name, index, 1)[0]; }
 
     Floats keyWeight(int64_t head) const {
         Floats flat = halfRow("wuk", head * nope * latent, nope * latent);
@@ -235,7 +246,7 @@ class Preprocess {
             }
             float scale = cacheScale("qNopeScale", head);
             int8_t* out = launch_.out<int8_t>("qOut0") + place * latent;
-            for (int64_t c = 0; c < latent; ++c) out[c] = numeric::floatToInt8(query[c] * scale);
+            for (int64_t c = 0; c < latent; ++c) out[c] = throughFp16(query[c] * scale);
         }
     }
 
