@@ -142,7 +142,7 @@ def _text(value: Any) -> Any:
 
 
 def number(kind: str, value: Any) -> Any:
-    """Check a number against a C type, and return the plain Python number.
+    """Check a number against a C type, and return the plain Python number. A bool is an integer, as in Python.
 
     Raises
     ------

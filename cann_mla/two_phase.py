@@ -49,8 +49,9 @@ class Operator:
     Notes
     -----
     Arguments are given by their C names, in any order; those the header marks optional may be left out, and None
-    is a null pointer. Tensors and the objects of :mod:`cann_mla.operands` are borrowed; a Python sequence given
-    for an array or list becomes one that the plan owns. An operator may be used by many threads at once.
+    is a null pointer. Where C wants an integer, True and False are 1 and 0, as everywhere in Python. Tensors and the
+    objects of :mod:`cann_mla.operands` are borrowed; a Python sequence given for an array or list becomes one that
+    the plan owns. An operator may be used by many threads at once.
     """
 
     _last_roles: tuple[Role, ...] = (Role.WORKSPACE_SIZE, Role.EXECUTOR)

@@ -48,7 +48,7 @@ class AtbOperator(Operator):
             raise TypeError(f"{signature.name} does not end with {self._last_words}")
 
     def prepare(  # type: ignore[override]
-        self, /, repeatable: bool = False, context: AtbContext | None = None, **arguments: Any
+        self, /, *unnamed: Any, repeatable: bool = False, context: AtbContext | None = None, **arguments: Any
     ) -> AtbPlan:
         """Create the operation and set it up: check parameters and operands, ask for the workspace.
 
@@ -78,6 +78,8 @@ class AtbOperator(Operator):
         SymbolNotFoundError
             If the loaded libraries do not have the operator.
         """
+        if unnamed:
+            raise TypeError(f"{self.name} takes its arguments by their C names: {', '.join(self._index)}")
         plan = object.__new__(AtbPlan)
         plan.operator = self
         plan._repeatable = repeatable

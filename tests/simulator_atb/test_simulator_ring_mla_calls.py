@@ -112,6 +112,14 @@ def test_lengths_on_the_device_are_refused(stream: cann_mla.Stream) -> None:
         operator().prepare(**call.arguments)
 
 
+def test_arguments_without_names_are_refused(stream: cann_mla.Stream) -> None:
+    call = Call([[4], [9]])
+    with pytest.raises(TypeError, match="AtbRingMLA takes its arguments by their C names: querySplit1, querySplit2"):
+        operator().prepare(call.arguments["querySplit1"], **call.arguments)
+    with pytest.raises(TypeError, match="by their C names"):
+        operator().prepare(True, **call.arguments)
+
+
 def test_nothing_is_left_behind(stream: cann_mla.Stream) -> None:
     call = Call([[4], [9]])
     operator()(stream=stream, **call.arguments)  # the thread's context stays with the device
