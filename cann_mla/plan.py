@@ -187,7 +187,7 @@ class RepeatablePlan(Plan):
         Raises
         ------
         ValueError
-            If the operand was null, or the tensor differs in more than its address.
+            If the operand was null or is no tensor, or the tensor differs in more than its address.
         """
         executor = self.handle
         position, handles, layouts = self._operand(name)
@@ -207,6 +207,11 @@ class RepeatablePlan(Plan):
         position, arguments = 0, self.arguments
         for parameter in self.operator.signature.operands:
             if parameter.pointee not in ("aclTensor", "aclTensorList"):
+                if parameter.name == name:
+                    raise ValueError(
+                        f"{name} is no tensor: host arguments, arrays of lengths among them, are fixed at phase one; "
+                        "build a new plan"
+                    )
                 continue
             value = arguments.get(parameter.name)
             if parameter.name == name:
