@@ -19,10 +19,11 @@ from cann_mla.discovery import Attempt, Installation, Search
 from cann_mla.errors import LibraryNotFoundError, SymbolNotFoundError, failure
 from cann_mla.prototypes import Prototypes
 from cann_mla.shared_object import SharedObject
+from cann_mla.simulator.checks import tell_lines
 
 BACKENDS = ("auto", "cann", "sim")
 SIMULATOR = "simulator/lib/libcann_mla_sim.so"
-SIMULATOR_ATB = "libcann_mla_sim_atb.so"
+SIMULATOR_EXTRAS = ("libcann_mla_sim_atb.so", "libcann_mla_sim_hccl.so")
 
 
 class Library:
@@ -311,7 +312,7 @@ def _open_simulator(search: Search) -> Library:
         "sim",
         (path,),
         custom=[package / "op_api/lib/libcust_opapi.so" for package in packages],
-        extras=[atb] if (atb := path.with_name(SIMULATOR_ATB)).is_file() else [],
+        extras=[extra for name in SIMULATOR_EXTRAS if (extra := path.with_name(name)).is_file()],
         includes=[package / "op_api/include" for package in packages],
     )
     refusal = library._open()
@@ -324,4 +325,5 @@ def _open_simulator(search: Search) -> Library:
             if named
             else "Reinstall the package: pip install .",
         )
+    tell_lines(library)
     return library

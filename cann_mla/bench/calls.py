@@ -120,23 +120,20 @@ def _python_microseconds() -> float:
 
 
 def _c_microseconds() -> float:
-    from cann_mla.cli.sim import environment, flags, library_file
+    from cann_mla.simulator import compile_flags, environment, link_flags
 
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
         raise SkipError("no C compiler (cc, gcc or clang) in PATH for the loop to compare with")
-    library = library_file()
     with tempfile.TemporaryDirectory() as folder:
         source, program = Path(folder) / "calls.c", Path(folder) / "calls"
         source.write_text(_PROGRAM.replace("TENSORS", _declarations()))
         defines = [f"-DBATCH={BATCH}", f"-DBATCHES={CALLS // BATCH}"]
-        command = [compiler, "-O2", *defines, str(source), "-o", str(program), *flags(library)]
+        command = [compiler, "-O2", *defines, str(source), "-o", str(program), *compile_flags(), *link_flags()]
         built = subprocess.run(command, capture_output=True, text=True, check=False)
         if built.returncode:
             raise SkipError(f"the C loop does not compile: {built.stderr.strip()[:500]}")
-        import os
-
-        variables = {**os.environ, **environment(library), "CANN_MLA_SIM_SOC": "Ascend910B"}
+        variables = {**environment(), "CANN_MLA_SIM_SOC": "Ascend910B"}
         ran = subprocess.run([str(program)], capture_output=True, text=True, env=variables, check=False)
         if ran.returncode:
             raise SkipError(f"the C loop ended with {ran.returncode}: {ran.stderr.strip()[:500]}")

@@ -17,70 +17,58 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions.add_parser("path", help="the library file")
     actions.add_parser("flags", help="compiler and linker flags for a program that uses it")
     actions.add_parser("env", help="environment in which a program finds it, as shell assignments")
-    run_parser = actions.add_parser("run", help="run a program in that environment; its exit status is returned")
+    run_parser = actions.add_parser(
+        "run",
+        help="run a program in that environment; its exit status is returned",
+        epilog="With --strict, a program with findings that would have returned 0 returns 99.",
+    )
     run_parser.add_argument("--strict", action="store_true", help="report what real hardware answers with silence")
+    run_parser.add_argument("--report", type=Path, metavar="FILE", help="write the findings there too, as JSON")
+    run_parser.add_argument(
+        "--suppressions", type=Path, metavar="FILE", help="findings not to report: `rule api=PATTERN where=PATTERN`"
+    )
     run_parser.add_argument("--soc", choices=SOCS, help="the product to be")
     run_parser.add_argument("program", nargs=argparse.REMAINDER, metavar="-- PROGRAM [ARGUMENT ...]")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Carry the command out; returns the exit status."""
+    from cann_mla import simulator
     from cann_mla.cli import CommandError
 
-    library = library_file()
-    if not library.is_file():
-        raise CommandError(f"{library} is not there: the package was not built; run `pip install .`")
-    if arguments.action == "path":
-        print(library)
-    elif arguments.action == "flags":
-        print(shlex.join(flags(library)))
-    elif arguments.action == "env":
-        print("\n".join(f"export {name}={shlex.quote(value)}" for name, value in environment(library).items()))
-    else:
-        return _run_program(arguments, library)
+    try:
+        if arguments.action == "path":
+            print(simulator.library_path())
+        elif arguments.action == "flags":
+            print(shlex.join([*simulator.compile_flags(), *simulator.link_flags()]))
+        elif arguments.action == "env":
+            variables = simulator.environment({"LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", "")})
+            print("\n".join(f"export {name}={shlex.quote(value)}" for name, value in variables.items()))
+        else:
+            return _run_program(arguments, simulator.environment())
+    except FileNotFoundError as error:
+        raise CommandError(str(error)) from error
     return 0
 
 
-def library_file() -> Path:
-    """The simulator's library: ``CANN_MLA_SIM_LIBRARY`` if set, else the one of the package."""
-    from cann_mla.binding import native_folder
-    from cann_mla.libraries import SIMULATOR
-
-    named = os.environ.get("CANN_MLA_SIM_LIBRARY")
-    return Path(named) if named else native_folder() / SIMULATOR
-
-
-def flags(library: Path) -> list[str]:
-    """Flags that compile against the shipped headers and link with the simulator."""
-    from cann_mla.headers import shipped
-
-    folder = str(library.parent)
-    return [f"-I{shipped.root()}", f"-L{folder}", f"-Wl,-rpath,{folder}", "-lcann_mla_sim"]
-
-
-def environment(library: Path) -> dict[str, str]:
-    """Variables that a program linked with CANN's library names needs to find the simulator instead."""
-    import importlib.util
-
-    path = os.environ.get("LD_LIBRARY_PATH", "")
-    found = {"LD_LIBRARY_PATH": f"{library.parent}:{path}" if path else str(library.parent)}
-    wheel = importlib.util.find_spec("scipy_openblas32")
-    if wheel is not None and wheel.submodule_search_locations and "CANN_MLA_SIM_BLAS" not in os.environ:
-        found["CANN_MLA_SIM_BLAS"] = str(Path(next(iter(wheel.submodule_search_locations))) / "lib")
-    return found
-
-
-def _run_program(arguments: argparse.Namespace, library: Path) -> int:
+def _run_program(arguments: argparse.Namespace, variables: dict[str, str]) -> int:
     from cann_mla.cli import CommandError
 
     program = arguments.program[1:] if arguments.program[:1] == ["--"] else arguments.program
     if not program:
         raise CommandError("name a program: cann-mla sim run -- ./my_program")
-    variables = {**os.environ, **environment(library), "CANN_MLA_BACKEND": "sim"}
-    if arguments.strict:
-        variables["CANN_MLA_SIM_STRICT"] = "1"
-    if arguments.soc:
-        variables["CANN_MLA_SIM_SOC"] = arguments.soc
+    if (arguments.report or arguments.suppressions) and not arguments.strict:
+        raise CommandError("--report and --suppressions are for findings, which take --strict")
+    if arguments.suppressions and not arguments.suppressions.is_file():
+        raise CommandError(f"{arguments.suppressions} is no file")
+    settings = {
+        "CANN_MLA_BACKEND": "sim",
+        "CANN_MLA_SIM_STRICT": "1" if arguments.strict else None,
+        "CANN_MLA_SIM_REPORT": arguments.report and str(arguments.report.absolute()),
+        "CANN_MLA_SIM_SUPPRESSIONS": arguments.suppressions and str(arguments.suppressions.absolute()),
+        "CANN_MLA_SIM_SOC": arguments.soc,
+    }
+    variables.update({name: value for name, value in settings.items() if value})
     try:
         status = subprocess.run(program, env=variables, check=False).returncode
     except OSError as error:

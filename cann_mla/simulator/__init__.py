@@ -1,7 +1,7 @@
-"""The simulator of CANN's C interface: where its library is, and how programs are built and run against it.
+"""The simulator of CANN's C interface, and its checks.
 
 The simulator is a shared library with the ``acl*`` and ``aclnn*`` symbols of CANN. It is written in C++ and never calls
-Python; this module only says where things are. Importing it loads nothing.
+Python. This package says where things are, and what strict mode found. Importing it loads nothing.
 
 Settings, read from the environment when the library is first used:
 
@@ -14,101 +14,57 @@ Settings, read from the environment when the library is first used:
     host only when it is written. The first 256 MiB of an allocation are filled with the pattern 0x7FC1 (a NaN in BF16,
     FP16 and FP32).
 ``CANN_MLA_SIM_STRICT``
-    ``1`` prints what real hardware would answer with silence.
+    ``1`` reports what real hardware would answer with silence, or with a fault later on, on stderr. With findings, a
+    program that would have returned 0 returns 99.
+``CANN_MLA_SIM_REPORT``
+    File for the findings as JSON; ``%p`` in it becomes the process id.
+``CANN_MLA_SIM_SUPPRESSIONS``
+    File with findings not to report, one a line: ``rule api=PATTERN where=PATTERN``, of which only the rule has to be
+    there. All are shell patterns; ``#`` begins a comment.
 ``CANN_MLA_SIM_LIBRARY``
     Path of the library, where it is not the one installed with this package (a build tree, say).
 """
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
+from cann_mla.simulator.checks import (
+    EXIT_STATUS,
+    Call,
+    FailedCall,
+    Finding,
+    FoundObject,
+    Watch,
+    clear_findings,
+    findings,
+    load_suppressions,
+    set_strict,
+    watch,
+)
+from cann_mla.simulator.installed import (
+    compile_flags,
+    environment,
+    include_dir,
+    library_dir,
+    library_path,
+    link_flags,
+)
 
-from cann_mla.binding import native_folder
-
-__all__ = ["compile_flags", "environment", "include_dir", "library_dir", "library_path", "link_flags"]
-
-LIBRARY_NAME = "libcann_mla_sim.so"
-_PACKAGE = Path(__file__).resolve().parent
-
-
-def library_path() -> Path:
-    """Find the simulator's library.
-
-    Returns
-    -------
-    Path
-        The library that ``CANN_MLA_SIM_LIBRARY`` names, or else the one installed with the package.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is none; the text lists every place looked at.
-    """
-    override = os.environ.get("CANN_MLA_SIM_LIBRARY")
-    candidates = [Path(override)] if override else [native_folder() / "simulator/lib" / LIBRARY_NAME]
-    for candidate in candidates:
-        if candidate.is_file():
-            return candidate.resolve()
-    places = ", ".join(str(candidate) for candidate in candidates)
-    hint = (
-        "CANN_MLA_SIM_LIBRARY must name the library file"
-        if override
-        else "install the package (pip install .), or set CANN_MLA_SIM_LIBRARY to a built library"
-    )
-    raise FileNotFoundError(f"the simulator's library is not at {places}; {hint}")
-
-
-def library_dir() -> Path:
-    """Folder of the library, and of ``libascendcl.so``, ``libnnopbase.so``, ``libopapi*.so`` that stand for CANN's."""
-    return library_path().parent
-
-
-def include_dir() -> Path:
-    """Folder that holds the C headers ``acl/``, ``aclnn/``, ``aclnnop/`` and ``sim/``.
-
-    Raises
-    ------
-    FileNotFoundError
-        If neither the installed package nor the source tree has them.
-    """
-    candidates = [native_folder() / "include", _PACKAGE.parent.parent / "headers"]
-    for candidate in candidates:
-        if (candidate / "acl" / "acl_rt.h").is_file():
-            return candidate
-    places = " and ".join(str(candidate) for candidate in candidates)
-    raise FileNotFoundError(f"the C headers are neither in {places}; install the package again")
-
-
-def compile_flags() -> list[str]:
-    """Flags that let a C or C++ compiler find the headers."""
-    return [f"-I{include_dir()}"]
-
-
-def link_flags() -> list[str]:
-    """Flags that link a program with the simulator, and with its ATB if the program uses that, and let it find them.
-
-    ``-lascendcl -lnnopbase -lopapi`` instead of ``-lcann_mla_sim`` works as well.
-    """
-    folder = library_dir()
-    atb = ["-Wl,--push-state,--as-needed", "-lcann_mla_sim_atb", "-Wl,--pop-state"]
-    return [f"-L{folder}", *atb, "-lcann_mla_sim", f"-Wl,-rpath,{folder}"]
-
-
-def environment(base: dict[str, str] | None = None) -> dict[str, str]:
-    """Environment for running a program that is linked with CANN's library names.
-
-    Parameters
-    ----------
-    base : dict of str to str, optional
-        What to extend; the environment of this process by default.
-
-    Returns
-    -------
-    dict of str to str
-        A copy in which ``LD_LIBRARY_PATH`` begins with the simulator's folder.
-    """
-    result = dict(os.environ if base is None else base)
-    older = result.get("LD_LIBRARY_PATH")
-    result["LD_LIBRARY_PATH"] = f"{library_dir()}:{older}" if older else str(library_dir())
-    return result
+__all__ = [
+    "EXIT_STATUS",
+    "Call",
+    "FailedCall",
+    "Finding",
+    "FoundObject",
+    "Watch",
+    "clear_findings",
+    "compile_flags",
+    "environment",
+    "findings",
+    "include_dir",
+    "library_dir",
+    "library_path",
+    "link_flags",
+    "load_suppressions",
+    "set_strict",
+    "watch",
+]

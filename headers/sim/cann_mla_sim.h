@@ -29,6 +29,7 @@ typedef enum cannMlaSimKind {
     CANN_MLA_SIM_MEM_POOL = 14,
     CANN_MLA_SIM_ATB_CONTEXT = 15,
     CANN_MLA_SIM_ATB_OPERATION = 16,
+    CANN_MLA_SIM_HCCL_COMM = 17,
 } cannMlaSimKind;
 
 /* "1.0": the version of this interface. */
@@ -39,7 +40,8 @@ ACL_FUNC_VISIBILITY const char *cannMlaSimVersion(void);
 ACL_FUNC_VISIBILITY int32_t cannMlaSimSetSoc(const char *product);
 ACL_FUNC_VISIBILITY const char *cannMlaSimGetSoc(void);
 
-/* Strict mode prints findings to stderr as they come. It never changes a status. */
+/* Strict mode looks for broken rules of CANN and prints findings to stderr as they come. It never changes a status.
+ * At the end of the process it looks for leaks and prints a summary; with findings, an exit status of 0 becomes 99. */
 ACL_FUNC_VISIBILITY void cannMlaSimSetStrict(int32_t on);
 ACL_FUNC_VISIBILITY int32_t cannMlaSimGetStrict(void);
 
@@ -53,12 +55,51 @@ ACL_FUNC_VISIBILITY int64_t cannMlaSimDeviceAllocations(int32_t device);
 ACL_FUNC_VISIBILITY int64_t cannMlaSimHostBytes(void);
 ACL_FUNC_VISIBILITY int64_t cannMlaSimHostAllocations(void);
 
-/* Findings so far, and the text of one (null past the end; at most 1000 texts are kept). */
+/* Findings so far, each mistake once; and one of them as a paragraph of text, or as a JSON object with the keys rule,
+ * group, what, object, made, broken, first_failure, rule_text, fix, count and advice. Null past the end (at most 1000 are
+ * kept). Valid until the next such call in the thread. */
 ACL_FUNC_VISIBILITY int64_t cannMlaSimFindingCount(void);
 ACL_FUNC_VISIBILITY const char *cannMlaSimFindingText(int64_t index);
+ACL_FUNC_VISIBILITY const char *cannMlaSimFindingJson(int64_t index);
+
+/* Forgets them, and the first failing call that they show. */
+ACL_FUNC_VISIBILITY void cannMlaSimClearFindings(void);
+
+/* From begin to end, findings are kept apart: the functions above speak of them alone, they are not printed and do not
+ * count for the process. Watches may be nested; those of all threads are one stack. */
+ACL_FUNC_VISIBILITY void cannMlaSimBeginWatch(void);
+ACL_FUNC_VISIBILITY void cannMlaSimEndWatch(void);
+
+/* Adds the suppressions in a file, as CANN_MLA_SIM_SUPPRESSIONS does: one a line, "rule api=PATTERN where=PATTERN", of
+ * which only the rule (a pattern too) has to be there. Returns 0, or 100003 with the reason as error text. */
+ACL_FUNC_VISIBILITY int32_t cannMlaSimLoadSuppressions(const char *path);
+
+/* For callers whose C stack says nothing, as an interpreter's: fills in texts for the frames that lead to the current
+ * call, innermost first, at most `room` of them, and returns how many; 0 leaves it to the C stack. The texts must live for
+ * ever. *inside becomes 1 when the call is made by the package that the locator belongs to and not by its user. */
+typedef size_t (*cannMlaSimLocator)(const char **places, size_t room, int32_t *inside);
+ACL_FUNC_VISIBILITY void cannMlaSimSetLocator(cannMlaSimLocator locator);
 
 /* Looks at the guard bands of all device memory now, as aclrtFree and aclFinalize do. Returns the number of findings. */
 ACL_FUNC_VISIBILITY int64_t cannMlaSimCheckGuardBands(void);
+
+/* Fault injection: functions that fail on demand, kernels that fault, hang or compute wrongly, devices short of memory.
+ *
+ *     aclrtMalloc#3=207001; aclCreate*#2+=500000          the third call; all calls but the first (handles: null)
+ *     kernel:aclnnRmsNorm#1=507015; kernel:*#4=hang       what befalls the kernel of a launch
+ *     memory=1G                                           of each device
+ *     numeric:scale_dropped@aclnnMm                       and mask_past_512, uniform_without_mask, nz_as_nd,
+ *                                                         last_block_unwritten
+ *
+ * The faults come beside those that are in force, of CANN_MLA_SIM_FAULTS among them, and count from 1 by themselves.
+ * Calls of one simulated function by another do not count. Returns 0 and an id, or 100000 with the reason as error text. */
+ACL_FUNC_VISIBILITY int32_t cannMlaSimInject(const char *faults, int64_t *id);
+/* Ends faults; 0 ends all of them. Returns 0, or 100000 for an unknown id. Numeric faults stay with what is queued. */
+ACL_FUNC_VISIBILITY int32_t cannMlaSimWithdraw(int64_t id);
+/* How often faults have struck so far; -1 for an unknown id. */
+ACL_FUNC_VISIBILITY int64_t cannMlaSimStrikeCount(int64_t id);
+/* "aclrtMalloc, call 3: 207001"; null past the end and for an unknown id. Valid until the next call in the thread. */
+ACL_FUNC_VISIBILITY const char *cannMlaSimStrikeText(int64_t id, int64_t index);
 
 #ifdef __cplusplus
 }

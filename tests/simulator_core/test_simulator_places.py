@@ -31,9 +31,13 @@ def test_environment_puts_the_library_first(monkeypatch: pytest.MonkeyPatch, tmp
     library = tmp_path / "libother.so"
     library.touch()
     monkeypatch.setenv("CANN_MLA_SIM_LIBRARY", str(library))
-    assert simulator.environment({}) == {"LD_LIBRARY_PATH": str(tmp_path)}
-    given = {"LD_LIBRARY_PATH": "/old", "A": "b"}
-    assert simulator.environment(given) == {"LD_LIBRARY_PATH": f"{tmp_path}:/old", "A": "b"}
+    assert simulator.environment({"CANN_MLA_SIM_BLAS": "x"}) == {
+        "LD_LIBRARY_PATH": str(tmp_path),
+        "CANN_MLA_SIM_BLAS": "x",
+    }
+    assert (Path(simulator.environment({})["CANN_MLA_SIM_BLAS"]) / "libscipy_openblas.so").is_file()
+    given = {"LD_LIBRARY_PATH": "/old", "A": "b", "CANN_MLA_SIM_BLAS": "x"}
+    assert simulator.environment(given) == {**given, "LD_LIBRARY_PATH": f"{tmp_path}:/old"}
     assert given["LD_LIBRARY_PATH"] == "/old"
 
 

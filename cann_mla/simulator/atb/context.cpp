@@ -1,10 +1,14 @@
 #include "atb/context.hpp"
 
+#include <cstdio>
 #include <memory>
 #include <string>
 
+#include "atb/operation.hpp"
+#include "checker/finding.hpp"
 #include "core/entry.hpp"
 #include "core/error.hpp"
+#include "core/settings.hpp"
 #include "runtime/context.hpp"
 
 namespace sim::atb {
@@ -81,7 +85,7 @@ Status CreateContext(Context** context) {
     if (context == nullptr) return sim::fail(api, ATB_ERROR_INVALID_PARAM, "context is null; give the address of one");
     if (!sim::currentContext()) {
         return sim::fail(api, ATB_ERROR_OUT_OF_DEVICE_MEMORY,
-                         std::string("no device to allocate tiling buffers on: ") + sim::kNoContextText);
+                         std::string("no device to allocate tiling buffers on: ") + sim::noContext());
     }
     *context = std::make_unique<sim::atb::Context>().release();
     return ATB_NO_ERROR;
@@ -111,6 +115,20 @@ Status CreateContext(Context** context, uint32_t hostTilingBlockNum, uint32_t de
     return CreateContext(context);
 }
 
+// Operations that were set up with the context and live on.
+static void tellSurvivors(const Context* context) {
+    for (const void* address : sim::atb::living(sim::Kind::AtbOperation)) {
+        const auto* operation = static_cast<const sim::atb::Operation*>(static_cast<const Operation*>(address));
+        if (operation->context() != context) continue;
+        char text[64];
+        std::snprintf(text, sizeof text, "atb::Context %p", static_cast<const void*>(context));
+        sim::report({"operation-outlives-context",
+                     std::string(text) + " is destroyed before " + operation->GetName() + ", which was set up with it",
+                     {"atb::Operation", address, operation->GetName()},
+                     sim::atb::originOfLiving(sim::Kind::AtbOperation, address)});
+    }
+}
+
 // ATB answers 0 to null; to what is no context it would crash.
 Status DestroyContext(Context* context) {
     SIM_API_NAMED("atb::DestroyContext");
@@ -119,6 +137,7 @@ Status DestroyContext(Context* context) {
         return sim::fail("atb::DestroyContext", ATB_ERROR_INVALID_CONTEXT_ADDR,
                          "context is no living atb::Context; the real library crashes here");
     }
+    if (sim::strict()) tellSurvivors(context);
     delete context;
     return ATB_NO_ERROR;
 }

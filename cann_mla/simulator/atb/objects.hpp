@@ -2,6 +2,8 @@
 // remembers which of them are alive.
 #pragma once
 
+#include <vector>
+
 #include "core/handles.hpp"
 
 namespace sim::atb {
@@ -20,7 +22,14 @@ class Registered {
     void* const handle_;
 };
 
-// Whether an object of that kind lives at the address. Touches no memory there.
+// Whether an object of that kind lives at the address. Touches no memory there. In strict mode, asking for one that
+// lived there and was destroyed is a finding.
 bool isAlive(Kind kind, const void* address);
+
+// The call that made the living object at an address.
+Origin originOfLiving(Kind kind, const void* address);
+
+// The addresses of all living objects of a kind. They may die at any moment.
+std::vector<const void*> living(Kind kind);
 
 }  // namespace sim::atb

@@ -7,7 +7,9 @@
 #include "atb/checks.hpp"
 #include "atb/context.hpp"
 #include "checker/finding.hpp"
+#include "checker/launch_rules.hpp"
 #include "core/entry.hpp"
+#include "core/settings.hpp"
 #include "runtime/context.hpp"
 
 namespace sim::atb {
@@ -47,7 +49,7 @@ std::vector<Operand> operandsOf(const Tensors& tensors) {
         auto parameter = static_cast<uint32_t>(operands.size());
         void* address = tensor.object ? tensor.object->desc.data : nullptr;
         View view = tensor.host ? View::Host : View::AsIs;
-        operands.push_back({tensor.name, role, view, false, false, parameter, tensor.object, address});
+        operands.push_back({tensor.name, role, view, false, false, parameter, tensor.object, address, tensor.touch});
     };
     for (const Tensor& tensor : tensors.inputs) add(tensor, Role::Input);
     for (const Tensor& tensor : tensors.outputs) add(tensor, Role::Output);
@@ -56,6 +58,7 @@ std::vector<Operand> operandsOf(const Tensors& tensors) {
 
 std::optional<Rejection> checkWorkspace(const Executor& executor, const void* workspace, uint64_t given) {
     if (given < executor.workspaceBytes) {
+        if (strict()) checker::tellSmallWorkspace(given, executor.workspaceBytes);
         return Rejection{ATB_ERROR_INVALID_PARAM, "workspaceSize is " + std::to_string(given) + ", setup asked for " +
                                                       std::to_string(executor.workspaceBytes)};
     }
@@ -164,7 +167,7 @@ void PhaseOne::add(std::vector<Tensor>& list, const char* name, const aclTensor*
     if (tensor != nullptr && !badTensor_) {
         if (!object) {
             badTensor_ = Rejection{ATB_ERROR_INVALID_TENSOR_DIM,
-                                   std::string(name) + ": " + describeBadHandle(tensor, Kind::Tensor)};
+                                   std::string(name) + ": " + badHandle(tensor, Kind::Tensor)};
         } else if (object->desc.rank() > ::atb::MAX_DIM) {
             badTensor_ = badShape(ATB_ERROR_INVALID_TENSOR_DIM, {name, object, host}, "at most 8 dimensions");
         }

@@ -16,6 +16,7 @@
 // the wrapper passes.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -37,6 +38,7 @@ struct Tensor {
     const char* name;                            // the C parameter
     std::shared_ptr<const TensorObject> object;  // null: an empty descriptor
     bool host = false;                           // the address is one of the host, read in setup
+    Touch touch = Touch::Some;                   // what the kernel touches of it
 
     bool isNull() const { return object == nullptr; }
     const TensorDesc& desc() const;
@@ -100,6 +102,9 @@ class Operation : public ::atb::Operation {
 
     uint32_t streamNumber = 0;  // SetExecuteStreamId
 
+    // The context of the last good setup, into which the operation gives its buffers back; it may be gone by now.
+    const ::atb::Context* context() const { return context_; }
+
    protected:
     virtual Definition definition() const = 0;
     // Ranks and shapes, inputs before outputs.
@@ -112,7 +117,7 @@ class Operation : public ::atb::Operation {
     const char* const name_;
     std::mutex mutex_;                    // guards what follows
     std::shared_ptr<Executor> executor_;  // of the last good setup
-    ::atb::Context* context_ = nullptr;
+    std::atomic<::atb::Context*> context_{nullptr};
     const Registered registered_{Kind::AtbOperation, static_cast<::atb::Operation*>(this), api_};
 };
 

@@ -1,10 +1,16 @@
 #include "checker/finding.hpp"
 
 #include <cstdio>
-#include <deque>
+#include <cstring>
 #include <mutex>
+#include <utility>
+#include <vector>
 
+#include "checker/findings.hpp"
+#include "checker/report_file.hpp"
+#include "checker/report_text.hpp"
 #include "checker/rules.hpp"
+#include "checker/suppressions.hpp"
 #include "core/settings.hpp"
 
 namespace sim {
@@ -12,49 +18,111 @@ namespace {
 
 constexpr size_t kKept = 1000;
 
-struct Findings {
-    std::mutex mutex;
-    std::deque<std::string> texts;  // a deque: references stay valid
-    size_t count = 0;
+// Findings since the process, or a watch, began.
+struct Scope {
+    std::vector<KeptFinding> kept;
+    FindingTotals totals;
 };
 
-Findings &findings() {
-    static Findings &instance = *new Findings;
+struct State {
+    std::mutex mutex;
+    std::vector<Scope> scopes{1};
+    std::optional<Failure> firstFailure;
+};
+
+State &state() {
+    static State &instance = *new State;
     return instance;
 }
 
-std::string textOf(const Finding &finding) {
-    std::string text = finding.what;
-    if (!finding.object.kind.empty()) text += ": " + finding.object.kind + " " + finding.object.text;
-    return text + " [" + finding.rule + "]";
+bool sameCall(const Origin &a, const Origin &b) { return a.place == b.place && std::strcmp(a.api, b.api) == 0; }
+
+// The same mistake, met again. Calls whose places are not known are never taken for the same.
+bool isRepeat(const Finding &a, const Finding &b) {
+    if (a.made.place == nullptr && a.broken.place == nullptr) return false;
+    return std::strcmp(a.rule, b.rule) == 0 && sameCall(a.made, b.made) && sameCall(a.broken, b.broken) &&
+           a.object.kind == b.object.kind && (!a.object.kind.empty() || a.what == b.what);
 }
 
-}  // namespace
-
-void report(Finding finding) {
+void complete(Finding &finding) {
     const Rule rule = ruleOf(finding.rule);
     if (!finding.broken.isKnown()) finding.broken = captureOrigin();
     if (finding.ruleText.empty()) finding.ruleText = rule.text;
     if (finding.fix.empty()) finding.fix = rule.fix;
-    Findings &all = findings();
+}
+
+// Returns what is to be told, if the finding is new.
+std::optional<KeptFinding> keep(Finding finding, size_t count) {
+    State &all = state();
     std::lock_guard lock(all.mutex);
-    ++all.count;
-    if (all.texts.size() < kKept) all.texts.push_back(textOf(finding));
-    if (strict()) std::fprintf(stderr, "cann_mla simulator: %s\n", all.texts.back().c_str());
+    Scope &scope = all.scopes.back();
+    scope.totals.occurrences += count;
+    if (!ruleOf(finding.rule).advice) scope.totals.failing += count;
+    for (KeptFinding &known : scope.kept) {
+        if (!isRepeat(known.finding, finding)) continue;
+        known.count += count;
+        return std::nullopt;
+    }
+    ++scope.totals.findings;
+    KeptFinding kept{std::move(finding), count, all.firstFailure};
+    if (scope.kept.size() < kKept) scope.kept.push_back(kept);
+    if (all.scopes.size() > 1) return std::nullopt;  // whoever watches tells it
+    return kept;
+}
+
+}  // namespace
+
+void report(Finding finding, size_t count) {
+    complete(finding);
+    if (isSuppressed(finding)) {
+        std::lock_guard lock(state().mutex);
+        state().scopes.back().totals.suppressed += count;
+        return;
+    }
+    std::optional<KeptFinding> told = keep(std::move(finding), count);
+    if (!told || !strict()) return;
+    std::fprintf(stderr, "%s", textOf(*told).c_str());
+    writeReportNow();
 }
 
 void report(const char *rule, std::string what, std::string fix) {
     report(Finding{rule, std::move(what), {}, {}, {}, {}, std::move(fix)});
 }
 
-size_t findingCount() {
-    std::lock_guard lock(findings().mutex);
-    return findings().count;
+void noteFailure(const char *api, int32_t status, const std::string &text) {
+    if (!strict()) return;
+    Failure failure{originOf(api), status, text};
+    std::lock_guard lock(state().mutex);
+    if (!state().firstFailure) state().firstFailure = std::move(failure);
 }
 
-const char *findingText(size_t index) {
-    std::lock_guard lock(findings().mutex);
-    return index < findings().texts.size() ? findings().texts[index].c_str() : nullptr;
+size_t findingCount() { return findingTotals().findings; }
+
+FindingTotals findingTotals() {
+    std::lock_guard lock(state().mutex);
+    return state().scopes.back().totals;
+}
+
+std::optional<KeptFinding> findingAt(size_t index) {
+    std::lock_guard lock(state().mutex);
+    const auto &kept = state().scopes.back().kept;
+    return index < kept.size() ? std::make_optional(kept[index]) : std::nullopt;
+}
+
+void clearFindings() {
+    std::lock_guard lock(state().mutex);
+    state().scopes.back() = {};
+    state().firstFailure.reset();
+}
+
+void beginWatch() {
+    std::lock_guard lock(state().mutex);
+    state().scopes.emplace_back();
+}
+
+void endWatch() {
+    std::lock_guard lock(state().mutex);
+    if (state().scopes.size() > 1) state().scopes.pop_back();
 }
 
 }  // namespace sim

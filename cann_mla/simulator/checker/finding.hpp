@@ -27,14 +27,11 @@ struct Finding {
     std::string fix = {};       // of the rule when empty
 };
 
-// Keeps the finding; in strict mode it is printed to stderr at once. Call it without holding locks of the simulator.
-void report(Finding finding);
+// Keeps the finding, which was met `count` times; in strict mode it is printed to stderr when it is new.
+void report(Finding finding, size_t count = 1);
 // A finding about a call's arguments rather than about an object.
 void report(const char *rule, std::string what, std::string fix = "");
 
 size_t findingCount();
-
-// The text of one finding; nullptr when there are not so many. Lives as long as the process.
-const char *findingText(size_t index);
 
 }  // namespace sim

@@ -28,6 +28,9 @@ constexpr Rule rules[] = {
     {"operation-outlives-context", "lifetime", "An atb::Operation frees its buffers through its atb::Context.",
      "destroy the operation first, then the context"},
 
+    {"communicator-destroyed-with-work", "lifetime", "A communicator lives until the operations queued with it are done.",
+     "synchronise the stream before HcclCommDestroy"},
+
     // Memory
     {"freed-in-use", "memory", "Device memory may be freed once the work that uses it is done; aclrtFree waits for nothing.",
      "synchronise the stream before the memory is freed"},
@@ -71,7 +74,11 @@ constexpr Rule rules[] = {
      "call it once, or go on when it returns 100002"},
 
     // What an operator does with its arguments
-    {"ignored-operand", "semantic", "Some operands have no effect in some modes.", "pass null, or choose a mode that reads it"},
+    {"ignored-operand", "semantic", "Some operands have no effect in some modes.",
+     "pass null, or choose a mode that reads it", true},
+    {"contradicting-lengths", "semantic",
+     "Layout TND without rope compares only the last length with the tokens; what is missing is read past the end.",
+     "give one length and one row of the block table for each sequence"},
     {"ignored-strides", "semantic", "ATB ignores strides and offsets and reads dense memory.",
      "make the tensor dense, or give the address of its first element"},
     {"swallowed-tiling", "semantic", "ATB only logs a failed tiling in setup; the launch is refused.",
@@ -86,7 +93,7 @@ Rule ruleOf(const char *id) {
     for (const Rule &rule : rules) {
         if (std::strcmp(rule.id, id) == 0) return rule;
     }
-    return {id, "semantic", "", ""};
+    return {id, "semantic", "", "", false};
 }
 
 }  // namespace sim

@@ -8,6 +8,7 @@ struct Rule {
     const char *group;  // "lifetime", "memory", "order", "process" or "semantic"
     const char *text;   // what CANN demands
     const char *fix;    // what to do, when the finding does not say better
+    bool advice = false;  // legal, though hardly meant: does not fail the program
 };
 
 // A rule that nobody listed has the group "semantic" and no text.

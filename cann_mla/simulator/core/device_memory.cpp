@@ -15,6 +15,7 @@
 
 #include "acl/acl_base.h"
 #include "checker/finding.hpp"
+#include "checker/memory_rules.hpp"
 #include "core/handles.hpp"
 #include "core/settings.hpp"
 
@@ -54,7 +55,9 @@ class Arena {
     std::optional<AllocationInfo> find(const void *address) const;
     std::optional<std::string> rangeFault(const void *address, size_t bytes) const;
     MemoryUse use() const;
+    void listInto(std::vector<AllocationInfo> &all) const;
     void checkGuards(const char *api);
+    void checkGuardsOf(const void *address, const char *api);
 
    private:
     // Huge for addresses below the range, so that one comparison answers contains().
@@ -251,9 +254,20 @@ MemoryUse Arena::use() const {
     return {capacity_, used_, peak_, static_cast<int64_t>(live_.size())};
 }
 
+void Arena::listInto(std::vector<AllocationInfo> &all) const {
+    std::lock_guard lock(mutex_);
+    for (const auto &[offset, block] : live_) all.push_back(block.info);
+}
+
 void Arena::checkGuards(const char *api) {
     std::lock_guard lock(mutex_);
     for (auto &[offset, block] : live_) checkGuard(offset, block, api);
+}
+
+void Arena::checkGuardsOf(const void *address, const char *api) {
+    std::lock_guard lock(mutex_);
+    auto after = live_.upper_bound(offsetOf(address));
+    if (after != live_.begin()) checkGuard(std::prev(after)->first, std::prev(after)->second, api);
 }
 
 // A device with less memory where the process may not have so large an address range (ulimit -v).
@@ -292,10 +306,13 @@ Arena *arenaOf(const void *address) {
 }  // namespace
 
 void *allocateOnDevice(int32_t device, size_t size, const char *api) {
-    return arenas().at(static_cast<size_t>(device))->allocate(size, api);
+    void *address = arenas().at(static_cast<size_t>(device))->allocate(size, api);
+    if (address != nullptr && strict()) checker::allocated(address, size, device);
+    return address;
 }
 
 std::optional<Rejection> freeOnDevice(const void *address, const char *api) {
+    if (strict()) checker::freeing(address, false);
     Arena *arena = arenaOf(address);
     if (arena == nullptr) {
         return Rejection{ACL_ERROR_RT_PARAM_INVALID, hex(address) + " is not device memory: a host address is freed "
@@ -323,6 +340,16 @@ std::optional<std::string> rangeFault(const void *address, size_t bytes) {
 }
 
 MemoryUse memoryUse(int32_t device) { return arenas().at(static_cast<size_t>(device))->use(); }
+
+std::vector<AllocationInfo> liveAllocations() {
+    std::vector<AllocationInfo> all;
+    for (const auto &arena : arenas()) arena->listInto(all);
+    return all;
+}
+
+void checkGuardBandsOf(const void *address, const char *api) {
+    if (Arena *arena = arenaOf(address)) arena->checkGuardsOf(address, api);
+}
 
 void checkGuardBands(const char *api) {
     for (const auto &arena : arenas()) arena->checkGuards(api);

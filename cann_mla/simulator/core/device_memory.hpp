@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/error.hpp"
 #include "core/origin.hpp"
@@ -56,6 +57,11 @@ std::optional<AllocationInfo> findAllocation(const void *address);
 std::optional<std::string> rangeFault(const void *address, size_t bytes);
 
 MemoryUse memoryUse(int32_t device);
+
+std::vector<AllocationInfo> liveAllocations();
+
+// A finding for a broken guard band of the allocation around an address (only once).
+void checkGuardBandsOf(const void *address, const char *api);
 
 // Findings for broken guard bands of all live allocations (each only once).
 void checkGuardBands(const char *api);

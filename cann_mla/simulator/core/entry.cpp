@@ -1,38 +1,54 @@
 #include "core/entry.hpp"
 
+#include "checker/place.hpp"
 #include "core/handles.hpp"
 #include "core/settings.hpp"
 
 namespace sim {
 namespace {
 
-struct CurrentCall {
-    const char *api = "";
-    const void *returnAddress = nullptr;
-};
-
 thread_local CurrentCall current;
 
 }  // namespace
 
-ApiCall::ApiCall(const char *api, const void *returnAddress) : api_(api), outermost_(*current.api == '\0') {
-    if (outermost_) current = {api, returnAddress};
+ApiCall::ApiCall(const char *api, const void *returnAddress)
+    : api_(api), outermost_(!current.origin.isKnown()) {
+    if (!outermost_) return;
+    current.origin.api = api;
+    current.returnAddress = returnAddress;
 }
 
 ApiCall::~ApiCall() {
     if (outermost_) current = {};
 }
 
-UserCode::UserCode() : api_(current.api), returnAddress_(current.returnAddress) { current = {}; }
+UserCode::UserCode() : interrupted_(current) { current = {}; }
 
-UserCode::~UserCode() { current = {api_, returnAddress_}; }
+UserCode::~UserCode() { current = interrupted_; }
 
-const char *currentApi() { return current.api; }
+TaskCall::TaskCall(const Origin &origin) { current = {origin, nullptr, true}; }
 
-Origin captureOrigin() { return captureOrigin(-1); }
+TaskCall::~TaskCall() { current = {}; }
+
+const char *currentApi() { return current.origin.api; }
+
+const void *currentReturnAddress() { return current.returnAddress; }
+
+Origin captureOrigin() {
+    if (current.origin.thread == 0) current.origin.thread = static_cast<uint32_t>(threadNumber());
+    if (!current.located && current.returnAddress != nullptr && strict()) {
+        Located found = locate(current.returnAddress);
+        current.origin.place = found.place;
+        current.origin.ofPackage = found.insidePackage;
+        current.located = true;
+    }
+    return current.origin;
+}
 
 Origin captureOrigin(int32_t stream) {
-    return {current.api, static_cast<uint32_t>(threadNumber()), stream, nullptr};
+    captureOrigin();
+    if (current.origin.stream < 0) current.origin.stream = stream;
+    return current.origin;
 }
 
 Origin originOf(const char *api) {

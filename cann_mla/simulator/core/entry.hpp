@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstdint>
 #include <optional>
+#include <type_traits>
 
 #include "core/origin.hpp"
 
@@ -49,6 +50,13 @@ class ApiCall {
     const bool outermost_;
 };
 
+// The call that a thread is in.
+struct CurrentCall {
+    Origin origin;
+    const void *returnAddress = nullptr;
+    bool located = false;
+};
+
 // The program's own code, called in the middle of a call: what it calls are calls of their own.
 class UserCode {
    public:
@@ -58,18 +66,30 @@ class UserCode {
     UserCode &operator=(const UserCode &) = delete;
 
    private:
-    const char *const api_;
-    const void *const returnAddress_;
+    const CurrentCall interrupted_;
 };
 
-// The exported function that this thread is in; "" outside of all.
+// A task of a stream: while it runs, its thread works for the call that queued it.
+class TaskCall {
+   public:
+    explicit TaskCall(const Origin &origin);
+    ~TaskCall();
+    TaskCall(const TaskCall &) = delete;
+    TaskCall &operator=(const TaskCall &) = delete;
+};
+
+// The exported function that this thread is in or works for; "" outside of all.
 const char *currentApi();
+// The address in the program that the function will return to; nullptr outside of all.
+const void *currentReturnAddress();
 
 struct InjectedAnswer {
     int32_t status;
     operator int32_t() const { return status; }
     template <typename T>
     operator T *() const { return nullptr; }
+    template <typename T, std::enable_if_t<std::is_enum_v<T>, int> = 0>
+    operator T() const { return static_cast<T>(status); }
 };
 
 }  // namespace sim

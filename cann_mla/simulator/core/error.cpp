@@ -4,6 +4,8 @@
 #include <mutex>
 #include <optional>
 
+#include "checker/findings.hpp"
+
 namespace sim {
 namespace {
 
@@ -33,6 +35,7 @@ SharedText &sharedText() {
 }  // namespace
 
 int32_t fail(const char *api, int32_t status, const std::string &text) {
+    noteFailure(api, status, text);
     std::string message = std::string(api) + ": " + text;
     mine().last = status;
     if (sharedMode.load(std::memory_order_relaxed)) {

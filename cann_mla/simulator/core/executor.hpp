@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "core/error.hpp"
@@ -29,6 +30,13 @@ enum class View : uint8_t {
 
 enum class Role : uint8_t { Input, Inplace, Output };
 
+// Which bytes of an operand the kernel touches, for the checks of strict mode.
+enum class Touch : uint8_t {
+    All,   // every one
+    Some,  // perhaps not every one
+    Told,  // those that it tells with Launch::reads and Launch::writes
+};
+
 // One tensor of a call. Parameters keep their place when they are null; so do null members of lists.
 struct Operand {
     const char *name;
@@ -39,6 +47,8 @@ struct Operand {
     uint32_t parameter;  // which tensor parameter of the prototype, lists counting once
     std::shared_ptr<const TensorObject> tensor;  // null when absent
     void *address;       // the tensor's data; aclSet*TensorAddr changes it
+    Touch touch = Touch::All;
+    const aclTensor *handle = nullptr;  // as phase one got it
 
     // Has to be gathered before the kernel runs (and scattered back after it, in place).
     bool isCopied() const;
@@ -48,6 +58,8 @@ struct Operand {
 
 class Executor : public Object {
    public:
+    std::string text() const override { return std::string("of ") + api; }
+
     const char *api = "";
     uint64_t workspaceBytes = 0;
     Kernel kernel;  // empty: nothing to compute

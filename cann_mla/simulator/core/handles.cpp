@@ -7,6 +7,9 @@
 #include <mutex>
 #include <new>
 
+#include "checker/lifetimes.hpp"
+#include "core/settings.hpp"
+
 namespace sim {
 namespace {
 
@@ -22,9 +25,12 @@ struct Slot {
     std::mutex mutex;
     uint64_t handle = 0;  // the live handle; 0 while free
     uint32_t generation = 0;
-    uint64_t lastHandle = 0;  // the handle that lived here before
-    Ending ending;
     std::shared_ptr<Object> object;
+    // Of the handle that lived here before:
+    uint64_t lastHandle = 0;
+    Ending ending;
+    Origin lastMade;
+    std::shared_ptr<Object> lastObject;  // for its text
 };
 
 // Never destroyed: worker threads and the caller's own static destructors may still hold handles at exit.
@@ -51,6 +57,9 @@ bool looksLikeHandle(uint64_t word) {
 }
 
 Kind kindOf(uint64_t word) { return static_cast<Kind>(word >> 48 & 0xFF); }
+
+// Objects that hold nothing but memory of the host, so that they can be kept for their text.
+bool isPlainData(Kind kind) { return kind < Kind::Executor; }
 
 Slot *slotOf(uint64_t word) {
     if (!looksLikeHandle(word)) return nullptr;
@@ -83,7 +92,8 @@ const char *kindName(Kind kind) {
     static constexpr std::array<const char *, static_cast<size_t>(Kind::Count)> names = {
         "aclTensor",    "aclTensorList", "aclScalar",     "aclScalarList",  "aclIntArray",       "aclFloatArray",
         "aclBoolArray", "aclOpExecutor", "context",       "stream",         "event",             "notify",
-        "allocator",    "physical memory", "memory pool", "atb::Context",   "atb::Operation"};
+        "allocator",    "physical memory", "memory pool", "atb::Context",   "atb::Operation",
+        "communicator"};
     return names[static_cast<size_t>(kind)];
 }
 
@@ -95,6 +105,7 @@ void *makeHandle(Kind kind, std::shared_ptr<Object> object, const char *api) {
     slot.generation++;
     slot.handle = compose(kind, slot.generation, index);
     slot.object = std::move(object);
+    slot.lastObject.reset();
     registry().live[static_cast<size_t>(kind)].fetch_add(1, std::memory_order_relaxed);
     return reinterpret_cast<void *>(static_cast<uintptr_t>(slot.handle));
 }
@@ -132,6 +143,8 @@ std::shared_ptr<Object> retire(const void *handle, Kind kind, Ending ending) {
         slot->handle = 0;
         slot->lastHandle = word;
         slot->ending = ending;
+        slot->lastMade = object->made;
+        if (strict() && isPlainData(kind)) slot->lastObject = object;
     }
     Registry &r = registry();
     r.live[static_cast<size_t>(kind)].fetch_sub(1, std::memory_order_relaxed);
@@ -156,6 +169,26 @@ Ending endingOf(const void *handle) {
     return slot->lastHandle == wordOf(handle) ? slot->ending : Ending{};
 }
 
+HandleRecord recordOf(const void *handle) {
+    Slot *slot = slotOf(wordOf(handle));
+    if (slot == nullptr) return {};
+    std::shared_ptr<Object> object;
+    HandleRecord record;
+    {
+        std::lock_guard lock(slot->mutex);
+        if (slot->handle == wordOf(handle)) {
+            object = slot->object;
+            record.made = object->made;
+        } else if (slot->lastHandle == wordOf(handle)) {
+            object = slot->lastObject;
+            record.made = slot->lastMade;
+            record.ending = slot->ending;
+        }
+    }
+    if (object) record.text = object->text();
+    return record;
+}
+
 std::string describeBadHandle(const void *handle, Kind expected) {
     char address[32];
     std::snprintf(address, sizeof address, "%p", handle);
@@ -171,6 +204,11 @@ std::string describeBadHandle(const void *handle, Kind expected) {
                kindName(expected);
     }
     return text + " is not a handle that the simulator gave out";
+}
+
+std::string badHandle(const void *handle, Kind expected) {
+    if (strict() && stateOf(handle, expected) == State::Dead) checker::tellDeadHandle(handle, expected);
+    return describeBadHandle(handle, expected);
 }
 
 int64_t liveHandles(Kind kind) { return registry().live[static_cast<size_t>(kind)].load(std::memory_order_relaxed); }

@@ -35,6 +35,7 @@ enum class Kind : uint8_t {
     MemPool,
     AtbContext,
     AtbOperation,
+    HcclComm,
     Count,
 };
 
@@ -45,7 +46,11 @@ const char *kindName(Kind kind);
 class Object {
    public:
     virtual ~Object() = default;
+    // What it is like, for findings: "[2, 16] BF16 ND".
+    virtual std::string text() const { return ""; }
+
     Origin made;
+    bool implicit = false;  // made on the way by the runtime, which ends it too
 };
 
 // Who or what ended a handle.
@@ -73,9 +78,20 @@ State stateOf(const void *handle, Kind kind);
 // How a dead handle ended, as long as its slot was not used again.
 Ending endingOf(const void *handle);
 
+// What is known of a handle, living or dead. Unknown parts stay empty.
+struct HandleRecord {
+    Origin made;
+    Ending ending;
+    std::string text;  // Object::text(); of dead objects in strict mode only, and of those that hold no resources
+};
+HandleRecord recordOf(const void *handle);
+
 // "aclTensor 0x5a... was destroyed by aclDestroyTensor", "... is an aclScalar, not an aclTensor", "... is no handle
 // of the simulator".
 std::string describeBadHandle(const void *handle, Kind expected);
+
+// The same, for a function that was given the handle: in strict mode, the use of a dead one is a finding.
+std::string badHandle(const void *handle, Kind expected);
 
 int64_t liveHandles(Kind kind);
 

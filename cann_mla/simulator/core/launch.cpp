@@ -2,13 +2,17 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
 #include "checker/fault_injection.hpp"
-#include "checker/finding.hpp"
+#include "checker/launch_rules.hpp"
+#include "checker/lifetimes.hpp"
+#include "checker/touches.hpp"
 #include "core/device_memory.hpp"
 #include "core/operator.hpp"
+#include "core/settings.hpp"
 #include "core/strided.hpp"
 #include "runtime/context.hpp"
 
@@ -28,14 +32,6 @@ HostBuffer hostBuffer(int64_t bytes) {
     return buffer;
 }
 
-// Any base and any offset are taken, so this wraps; the check of the range comes after.
-void *elementAddress(void *base, const TensorDesc &desc) {
-    int64_t bits = elementBits(desc.dtype);
-    uint64_t bytes = bits % 8 == 0 ? static_cast<uint64_t>(desc.offset) * static_cast<uint64_t>(bits / 8)
-                                   : static_cast<uint64_t>(desc.offset / 8 * bits + desc.offset % 8 * bits / 8);
-    return reinterpret_cast<void *>(reinterpret_cast<uintptr_t>(base) + bytes);
-}
-
 }  // namespace
 
 // One launch: addresses as they were when phase two was called, checked and translated when the task runs.
@@ -52,6 +48,14 @@ class Run {
         operands_ = executor_->operands;
     }
 
+    // What strict mode has to know of the launch before it is queued.
+    checker::TaskNote note(const Stream &stream) {
+        watched_ = strict();
+        if (!watched_) return {};
+        auto uses = checker::usesOf(operands_, workspace_, executor_->workspaceBytes, device_, stream.id());
+        return {checker::TaskKind::Work, std::move(uses)};
+    }
+
     void operator()() {
         Launch launch;
         if (executor_->workspaceBytes > 0) {
@@ -59,6 +63,8 @@ class Run {
             launch.workspaceSize_ = workspaceSize_;
         }
         if (faults_.any()) launch.faults_ = &faults_;
+        std::optional<checker::Touches> touches;
+        if (watched_) launch.touches_ = &touches.emplace(operands_.size());
         launch.addresses_.reserve(operands_.size());
         for (const Operand &operand : operands_) {
             launch.addresses_.push_back({operand.name, bind(operand), operand.tensor != nullptr, operand.placeholder});
@@ -70,6 +76,8 @@ class Run {
         }
         copies_.clear();
         misread_.clear();
+        if (touches) touches->tell();
+        if (watched_) checkGuards();
     }
 
    private:
@@ -78,6 +86,13 @@ class Run {
         void *base;
         HostBuffer dense;
     };
+
+    // What this launch wrote beyond its operands shows here first.
+    void checkGuards() const {
+        for (const Operand &operand : operands_) {
+            if (operand.tensor && operand.role != Role::Input) checkGuardBandsOf(operand.address, executor_->api);
+        }
+    }
 
     void *bind(const Operand &operand) {
         void *address = place(operand);
@@ -105,7 +120,7 @@ class Run {
     void *place(const Operand &operand) {
         if (!operand.tensor || operand.tensor->desc.isEmpty()) return nullptr;
         const TensorDesc &desc = operand.tensor->desc;
-        void *first = elementAddress(operand.address, desc);
+        void *first = checker::firstElement(operand);
         if (operand.view == View::Host) return first;
         void *base = reach(operand.name, first, static_cast<size_t>(operand.touchedBytes()));
         if (!operand.isCopied()) return base;
@@ -118,6 +133,7 @@ class Run {
     void *workspace_;
     uint64_t workspaceSize_;
     int32_t device_;
+    bool watched_ = false;
     std::vector<Operand> operands_;
     std::vector<Copy> copies_;
     NumericFaults faults_;
@@ -144,6 +160,20 @@ const void *Launch::in(const char *name) const { return find(name).address; }
 
 void *Launch::out(const char *name) const { return find(name).address; }
 
+void Launch::touch(const char *name, size_t offset, size_t bytes, size_t entry, bool writes) const {
+    if (touches_ == nullptr) return;
+    auto operand = static_cast<size_t>(&find(name) - addresses_.data()) + entry;
+    touches_->add(operand, {offset, offset + bytes}, writes);
+}
+
+void Launch::reads(const char *name, size_t offset, size_t bytes, size_t entry) const {
+    touch(name, offset, bytes, entry, false);
+}
+
+void Launch::writes(const char *name, size_t offset, size_t bytes, size_t entry) const {
+    touch(name, offset, bytes, entry, true);
+}
+
 bool Launch::has(const char *name) const { return find(name).present; }
 
 std::vector<const void *> Launch::inList(const char *name) const {
@@ -160,8 +190,11 @@ int32_t answerForDeadExecutor(const char *api, const aclOpExecutor *executor) {
     std::string text = describeBadHandle(executor, Kind::Executor);
     Ending ending = endingOf(executor);
     bool consumed = stateOf(executor, Kind::Executor) == State::Dead && (ending.consumed || *ending.by == '\0');
-    if (!consumed) return fail(api, ACLNN_ERR_PARAM_INVALID, text + "; call phase one again for a new executor");
-    report("executor-used-twice", std::string(api) + ": " + text + " and computes nothing a second time");
+    if (!consumed) {
+        badHandle(executor, Kind::Executor);
+        return fail(api, ACLNN_ERR_PARAM_INVALID, text + "; call phase one again for a new executor");
+    }
+    checker::tellUsedUp(executor);
     return ACL_SUCCESS;
 }
 
@@ -171,6 +204,7 @@ int32_t checkWorkspace(const char *api, const void *workspace, uint64_t given, u
                     "workspace is null, but workspaceSize is " + std::to_string(given) + "; allocate it on the device");
     }
     if (given < needed) {
+        if (strict()) checker::tellSmallWorkspace(given, needed);
         return fail(api, ACLNN_ERR_PARAM_INVALID,
                     "workspaceSize is " + std::to_string(given) + ", phase one asked for " + std::to_string(needed));
     }
@@ -181,13 +215,14 @@ int32_t checkWorkspace(const char *api, const void *workspace, uint64_t given, u
 
 void enqueueRun(const char *api, std::shared_ptr<Executor> executor, void *workspace, uint64_t workspaceSize,
                 Stream &stream) {
-    if (auto strike = strikeKernel(api)) {
-        stream.enqueue(api, [strike, &stream] { (*strike)(stream); });
-        return;
-    }
     auto run = std::make_shared<Run>(std::move(executor), workspace, workspaceSize, stream.device(),
                                      NumericFaults(numericFaults(api)));
-    stream.enqueue(api, [run] { (*run)(); });
+    checker::TaskNote note = run->note(stream);
+    if (auto strike = strikeKernel(api)) {
+        stream.enqueue(api, [strike, &stream] { (*strike)(stream); }, std::move(note));
+        return;
+    }
+    stream.enqueue(api, [run] { (*run)(); }, std::move(note));
 }
 
 int32_t phaseTwo(const char *api, void *workspace, uint64_t workspaceSize, aclOpExecutor *executor,
@@ -204,6 +239,7 @@ int32_t phaseTwo(const char *api, void *workspace, uint64_t workspaceSize, aclOp
                         "the launch failed with runtime error " + std::to_string(choice.status) + ": " + choice.text);
         }
     }
+    if (strict()) checker::checkTensorsLive(*object);
     bool repeatable;
     {
         std::lock_guard lock(object->mutex);

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "aclnn/acl_meta.h"
@@ -14,24 +15,31 @@ namespace sim __attribute__((visibility("default"))) {
 
 struct TensorObject : Object {
     TensorDesc desc;
+    std::string text() const override;
 };
 
 struct TensorListObject : Object {
     std::vector<const aclTensor *> members;  // may hold nulls
+    std::string text() const override;
 };
 
 struct ScalarObject : Object {
     aclDataType dtype = ACL_DT_UNDEFINED;
     std::array<uint8_t, 16> bytes{};
+    std::string text() const override;
 };
 
 struct ScalarListObject : Object {
     std::vector<const aclScalar *> members;
+    std::string text() const override;
 };
+
+std::string arrayText(size_t count);
 
 template <typename T>
 struct ArrayObject : Object {
     std::vector<T> values;
+    std::string text() const override { return arrayText(values.size()); }
 };
 
 using IntArrayObject = ArrayObject<int64_t>;

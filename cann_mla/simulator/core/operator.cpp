@@ -4,6 +4,10 @@
 #include <cstring>
 #include <numeric>
 
+#include "checker/finding.hpp"
+#include "checker/lifetimes.hpp"
+#include "core/settings.hpp"
+
 namespace sim {
 namespace {
 
@@ -99,7 +103,7 @@ std::shared_ptr<Object> PhaseOne::open(const char *name, const void *handle, Kin
     if (handle == nullptr) return nullptr;
     std::shared_ptr<Object> object = lookup(handle, kind);
     if (!object && !badHandle_) {
-        badHandle_ = Rejection{ACLNN_ERR_PARAM_INVALID, std::string(name) + ": " + describeBadHandle(handle, kind)};
+        badHandle_ = Rejection{ACLNN_ERR_PARAM_INVALID, std::string(name) + ": " + badHandle(handle, kind)};
     }
     return object;
 }
@@ -109,6 +113,7 @@ const TensorDesc *PhaseOne::add(const char *name, const aclTensor *tensor, Role 
     const TensorDesc *desc = object ? &object->desc : nullptr;
     uint32_t parameter = operands_.empty() ? 0 : operands_.back().parameter + 1;
     operands_.push_back({name, role, view, false, false, parameter, std::move(object), desc ? desc->data : nullptr});
+    operands_.back().handle = tensor;
     return desc;
 }
 
@@ -133,7 +138,13 @@ std::optional<std::vector<const TensorDesc *>> PhaseOne::addList(const char *nam
         if (!object) return std::nullopt;
     }
     std::vector<const TensorDesc *> descs;
-    for (const aclTensor *member : object->members) {
+    for (size_t i = 0; i < object->members.size(); ++i) {
+        const aclTensor *member = object->members[i];
+        if (!badHandle_ && stateOf(member, Kind::Tensor) == State::Dead) {
+            if (strict()) checker::tellDeadMember(list, Kind::TensorList, i, member, Kind::Tensor);
+            badHandle_ = Rejection{ACLNN_ERR_PARAM_INVALID,
+                                   std::string(name) + ": " + describeBadHandle(member, Kind::Tensor)};
+        }
         descs.push_back(add(name, member, role, view));
         operands_.back().inList = true;
         operands_.back().parameter = parameter;
@@ -148,6 +159,12 @@ std::optional<std::vector<const TensorDesc *>> PhaseOne::inputList(const char *n
 
 std::optional<std::vector<const TensorDesc *>> PhaseOne::outputList(const char *name, const aclTensorList *list) {
     return addList(name, list, Role::Output, View::Copied);
+}
+
+void PhaseOne::touches(const char *name, Touch touch) {
+    for (Operand &operand : operands_) {
+        if (std::strcmp(operand.name, name) == 0) operand.touch = touch;
+    }
 }
 
 const std::vector<int64_t> *PhaseOne::intArray(const char *name, const aclIntArray *array) {
@@ -179,6 +196,7 @@ std::optional<double> PhaseOne::scalar(const char *name, const aclScalar *scalar
 std::optional<Rejection> PhaseOne::checkViews() const {
     for (const Operand &operand : operands_) {
         if (operand.isCopied() && !operand.tensor->desc.staysInStorage()) {
+            if (strict()) report("view-leaves-storage", badViewText(operand));
             return Rejection{ACLNN_ERR_INNER_NULLPTR, badViewText(operand)};
         }
     }

@@ -15,6 +15,7 @@ struct Origin {
     uint32_t thread = 0;   // threadNumber() of the caller
     int32_t stream = -1;   // id of the stream that the call is about; -1: none
     const Place *place = nullptr;  // only in strict mode
+    bool ofPackage = false;        // a call by the Python package rather than by its user; only in strict mode
 
     bool isKnown() const { return *api != '\0'; }
 };

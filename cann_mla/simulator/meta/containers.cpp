@@ -3,9 +3,11 @@
 #include <string>
 
 #include "aclnn/acl_meta.h"
+#include "checker/lifetimes.hpp"
 #include "core/entry.hpp"
 #include "core/error.hpp"
 #include "core/objects.hpp"
+#include "core/settings.hpp"
 
 using sim::fail;
 using sim::Kind;
@@ -15,7 +17,7 @@ namespace {
 // A destroyed null is fine, a handle that is not live is refused.
 aclnnStatus destroy(const char *api, const void *handle, Kind kind) {
     if (handle == nullptr || sim::retire(handle, kind, {api})) return ACL_SUCCESS;
-    return fail(api, ACLNN_ERR_PARAM_INVALID, sim::describeBadHandle(handle, kind));
+    return fail(api, ACLNN_ERR_PARAM_INVALID, sim::badHandle(handle, kind));
 }
 
 // Guards against an absurd length (an uninitialised count).
@@ -44,7 +46,7 @@ aclnnStatus sizeOf(const char *api, const void *handle, Kind kind, uint64_t *siz
         return fail(api, ACLNN_ERR_PARAM_NULLPTR, handle == nullptr ? "the handle is null" : "size is null");
     }
     auto object = sim::lookupAs<ObjectType>(handle, kind);
-    if (!object) return fail(api, ACLNN_ERR_PARAM_INVALID, sim::describeBadHandle(handle, kind));
+    if (!object) return fail(api, ACLNN_ERR_PARAM_INVALID, sim::badHandle(handle, kind));
     *size = count(*object);
     return ACL_SUCCESS;
 }
@@ -70,11 +72,14 @@ template <typename ObjectType>
 aclnnStatus destroyList(const char *api, const void *list, Kind kind, Kind memberKind) {
     if (list == nullptr) return ACL_SUCCESS;
     auto object = std::static_pointer_cast<ObjectType>(sim::retire(list, kind, {api}));
-    if (!object) return fail(api, ACLNN_ERR_PARAM_INVALID, sim::describeBadHandle(list, kind));
+    if (!object) return fail(api, ACLNN_ERR_PARAM_INVALID, sim::badHandle(list, kind));
     aclnnStatus status = ACL_SUCCESS;
     for (size_t i = 0; i < object->members.size(); ++i) {
         const auto *member = object->members[i];
         if (member == nullptr || sim::retire(member, memberKind, {api})) continue;
+        if (sim::strict() && sim::stateOf(member, memberKind) == sim::State::Dead) {
+            sim::checker::tellDeadMember(list, kind, i, member, memberKind);
+        }
         status = fail(api, ACLNN_ERR_PARAM_INVALID,
                       "member " + std::to_string(i) + ": " + sim::describeBadHandle(member, memberKind) +
                           "; destroying the list destroys its members, do not destroy them as well");

@@ -3,10 +3,12 @@
 
 #include "aclnn/acl_meta.h"
 #include "aclnn/aclnn_base.h"
+#include "checker/lifetimes.hpp"
 #include "core/entry.hpp"
 #include "core/error.hpp"
 #include "core/executor.hpp"
 #include "core/objects.hpp"
+#include "core/settings.hpp"
 
 using sim::Executor;
 using sim::fail;
@@ -71,7 +73,7 @@ std::string position(Side side, size_t index) { return std::string(sideName(side
 
 int32_t setTensorAddress(const char *api, const aclTensor *tensor, void *addr) {
     auto object = sim::lookupAs<sim::TensorObject>(tensor, Kind::Tensor);
-    if (!object) return fail(api, ACLNN_ERR_PARAM_INVALID, sim::describeBadHandle(tensor, Kind::Tensor));
+    if (!object) return fail(api, ACLNN_ERR_PARAM_INVALID, sim::badHandle(tensor, Kind::Tensor));
     auto changed = std::make_shared<sim::TensorObject>(*object);
     changed->desc.data = addr;
     sim::replaceObject(tensor, Kind::Tensor, changed);
@@ -83,13 +85,14 @@ template <typename Find>
 aclnnStatus refresh(const char *api, aclOpExecutor *executor, void *addr, const std::string &what, Find find) {
     if (executor == nullptr) return fail(api, ACLNN_ERR_INNER_NULLPTR, "executor is null");
     auto object = sim::lookupAs<Executor>(executor, Kind::Executor);
-    if (!object) return fail(api, ACLNN_ERR_PARAM_INVALID, sim::describeBadHandle(executor, Kind::Executor));
+    if (!object) return fail(api, ACLNN_ERR_PARAM_INVALID, sim::badHandle(executor, Kind::Executor));
     std::lock_guard lock(object->mutex);
     Operand *operand = find(*object);
     if (operand == nullptr) {
         return fail(api, ACLNN_ERR_PARAM_INVALID, std::string(object->api) + " has no " + what + "; indices start at 0");
     }
     if (!operand->tensor) {
+        if (sim::strict()) sim::checker::tellNullOperand(executor, what + " (" + operand->name + ")");
         return fail(api, ACLNN_ERR_PARAM_INVALID,
                     what + " (" + operand->name + ") was null in phase one of " + object->api +
                         ", so its address cannot be set; plan the call again with a tensor there");
@@ -109,7 +112,7 @@ aclnnStatus setMember(const char *api, Side side, aclOpExecutor *executor, size_
                       aclTensorList *tensors, void *addr) {
     if (tensors == nullptr) return fail(api, ACLNN_ERR_INNER_NULLPTR, "tensors is null");
     auto list = sim::lookupAs<sim::TensorListObject>(tensors, Kind::TensorList);
-    if (!list) return fail(api, ACLNN_ERR_PARAM_INVALID, sim::describeBadHandle(tensors, Kind::TensorList));
+    if (!list) return fail(api, ACLNN_ERR_PARAM_INVALID, sim::badHandle(tensors, Kind::TensorList));
     if (relativeIndex >= list->members.size()) {
         return fail(api, ACLNN_ERR_PARAM_INVALID,
                     "relativeIndex is " + std::to_string(relativeIndex) + ", but the list has " +
@@ -128,7 +131,7 @@ aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor *executor) {
     SIM_API;
     if (executor == nullptr) return fail(__func__, ACLNN_ERR_INNER_NULLPTR, "executor is null");
     auto object = sim::lookupAs<Executor>(executor, Kind::Executor);
-    if (!object) return fail(__func__, ACLNN_ERR_PARAM_INVALID, sim::describeBadHandle(executor, Kind::Executor));
+    if (!object) return fail(__func__, ACLNN_ERR_PARAM_INVALID, sim::badHandle(executor, Kind::Executor));
     std::lock_guard lock(object->mutex);
     object->repeatable = true;
     return ACL_SUCCESS;
@@ -138,7 +141,7 @@ aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor *executor) {
     SIM_API;
     if (executor == nullptr) return fail(__func__, ACLNN_ERR_INNER_NULLPTR, "executor is null");
     if (sim::retire(executor, Kind::Executor, {__func__})) return ACL_SUCCESS;
-    return fail(__func__, ACLNN_ERR_PARAM_INVALID, sim::describeBadHandle(executor, Kind::Executor));
+    return fail(__func__, ACLNN_ERR_PARAM_INVALID, sim::badHandle(executor, Kind::Executor));
 }
 
 aclnnStatus aclSetInputTensorAddr(aclOpExecutor *executor, const size_t index, aclTensor *tensor, void *addr) {

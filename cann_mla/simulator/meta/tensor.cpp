@@ -80,7 +80,7 @@ std::shared_ptr<TensorObject> open(const char *api, const aclTensor *tensor, int
         return nullptr;
     }
     auto object = sim::lookupAs<TensorObject>(tensor, Kind::Tensor);
-    if (!object) *status = fail(api, ACLNN_ERR_PARAM_INVALID, sim::describeBadHandle(tensor, Kind::Tensor));
+    if (!object) *status = fail(api, ACLNN_ERR_PARAM_INVALID, sim::badHandle(tensor, Kind::Tensor));
     return object;
 }
 
@@ -141,7 +141,7 @@ aclnnStatus aclInitTensor(aclTensor *tensor, const int64_t *viewDims, uint64_t v
 aclnnStatus aclDestroyTensor(const aclTensor *tensor) {
     SIM_API;
     if (tensor == nullptr || sim::retire(tensor, Kind::Tensor, {__func__})) return ACL_SUCCESS;
-    return fail(__func__, ACLNN_ERR_PARAM_INVALID, sim::describeBadHandle(tensor, Kind::Tensor));
+    return fail(__func__, ACLNN_ERR_PARAM_INVALID, sim::badHandle(tensor, Kind::Tensor));
 }
 
 aclnnStatus aclGetViewShape(const aclTensor *tensor, int64_t **viewDims, uint64_t *viewDimsNum) {

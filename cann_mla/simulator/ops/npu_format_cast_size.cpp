@@ -107,7 +107,7 @@ Answer toRows(const TensorDesc &src) {
 Answer answerFor(const aclTensor *handle, int dstFormat, int additional) {
     if (!handle) refuse(paramInvalid, "srcTensor is null; it is required");
     auto object = lookupAs<TensorObject>(handle, Kind::Tensor);
-    if (!object) refuse(paramInvalid, "srcTensor: " + describeBadHandle(handle, Kind::Tensor));
+    if (!object) refuse(paramInvalid, "srcTensor: " + badHandle(handle, Kind::Tensor));
     const TensorDesc &src = object->desc;
     requireDtype(paramInvalid, {"srcTensor", &src},
                  {ACL_INT8, ACL_UINT8, ACL_FLOAT, ACL_FLOAT16, ACL_BF16, ACL_INT32, ACL_UINT32, ACL_FLOAT8_E4M3FN,

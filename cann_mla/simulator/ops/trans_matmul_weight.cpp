@@ -76,7 +76,7 @@ int32_t weightSize(const SizeRules &rules, const aclIntArray *tensorShape, uint6
                        {paramNullptr, std::string(tensorShape ? "weightTensorSize" : "tensorShape") + " is null"});
     }
     auto array = lookupAs<IntArrayObject>(tensorShape, Kind::IntArray);
-    if (!array) return refused(rules.api, {paramInvalid, describeBadHandle(tensorShape, Kind::IntArray)});
+    if (!array) return refused(rules.api, {paramInvalid, badHandle(tensorShape, Kind::IntArray)});
     const std::vector<int64_t> &shape = array->values;
     auto rank = static_cast<int64_t>(shape.size());
     if (rank < 2 || rank > rules.mostDimensions) {

@@ -25,7 +25,7 @@ struct Description : sim::Object {
 template <typename Value>
 aclError set(const char *api, aclrtAllocatorDesc desc, Value Description::*member, Value value) {
     auto object = sim::lookupAs<Description>(desc, Kind::AllocatorDesc);
-    if (!object) return fail(api, ACL_ERROR_INVALID_PARAM, sim::describeBadHandle(desc, Kind::AllocatorDesc));
+    if (!object) return fail(api, ACL_ERROR_INVALID_PARAM, sim::badHandle(desc, Kind::AllocatorDesc));
     if (value == nullptr) return fail(api, ACL_ERROR_INVALID_PARAM, "the second argument is null");
     std::lock_guard lock(object->mutex);
     (*object).*member = value;
@@ -42,7 +42,7 @@ aclrtAllocatorDesc aclrtAllocatorCreateDesc(void) {
 aclError aclrtAllocatorDestroyDesc(aclrtAllocatorDesc allocatorDesc) {
     SIM_API;
     if (sim::retire(allocatorDesc, Kind::AllocatorDesc, {__func__})) return ACL_SUCCESS;
-    return fail(__func__, ACL_ERROR_INVALID_PARAM, sim::describeBadHandle(allocatorDesc, Kind::AllocatorDesc));
+    return fail(__func__, ACL_ERROR_INVALID_PARAM, sim::badHandle(allocatorDesc, Kind::AllocatorDesc));
 }
 
 aclError aclrtAllocatorSetObjToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocator allocator) {
@@ -76,7 +76,7 @@ aclError aclrtAllocatorRegister(aclrtStream stream, aclrtAllocatorDesc allocator
     sim::StreamChoice choice = sim::chooseStream(stream);
     if (!choice) return fail(__func__, choice.status, choice.text);
     auto object = sim::lookupAs<Description>(allocatorDesc, Kind::AllocatorDesc);
-    if (!object) return fail(__func__, ACL_ERROR_INVALID_PARAM, sim::describeBadHandle(allocatorDesc, Kind::AllocatorDesc));
+    if (!object) return fail(__func__, ACL_ERROR_INVALID_PARAM, sim::badHandle(allocatorDesc, Kind::AllocatorDesc));
     std::lock_guard lock(object->mutex);
     bool complete = object->allocator != nullptr && object->alloc != nullptr && object->free != nullptr &&
                     object->allocAdvise != nullptr && object->getAddrFromBlock != nullptr;

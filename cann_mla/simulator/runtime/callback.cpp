@@ -21,6 +21,7 @@ struct Call {
     aclrtCallback function;
     void *userData;
     bool done = false;
+    std::shared_ptr<const sim::checker::Clock> knows = nullptr;  // what the stream knew, in strict mode
 };
 
 // Who polls for which stream, and what waits for each polling thread. Guarded by waitMutex().
@@ -77,6 +78,7 @@ aclError process(const char *api, int32_t timeout) {
     std::shared_ptr<Call> call = queue.front();
     queue.pop_front();
     lock.unlock();
+    sim::checker::hostLearns(call->knows);
     {
         sim::UserCode outside;
         call->function(call->userData);
@@ -133,6 +135,7 @@ aclError aclrtLaunchCallback(aclrtCallback fn, void *userData, aclrtCallbackBloc
     worker->enqueue(__func__, [call, worker, block, thread = subscribed->second] {
         {
             std::lock_guard taskLock(sim::waitMutex());
+            call->knows = sim::checker::knowledge();
             reports().waiting[thread].push_back(call);
         }
         sim::wakeWaitingTasks();
@@ -140,7 +143,8 @@ aclError aclrtLaunchCallback(aclrtCallback fn, void *userData, aclrtCallbackBloc
         std::unique_lock taskLock(sim::waitMutex());
         auto nobodyPolls = [&] { return reports().threadOfStream.count(worker->id()) == 0; };
         sim::waitInTask(taskLock, *worker, std::nullopt, [&] { return call->done; }, nobodyPolls);
-    });
+        sim::checker::learnFromHost();
+    }, {sim::checker::TaskKind::HostCode});
     return ACL_SUCCESS;
 }
 
@@ -149,6 +153,10 @@ aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void *args) {
     if (fn == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "fn is null");
     StreamChoice choice = sim::chooseStream(stream);
     if (!choice) return fail(__func__, choice.status, choice.text);
-    choice.stream->enqueue(__func__, [fn, args] { fn(args); });
+    choice.stream->enqueue(__func__, [fn, args] {
+        sim::checker::HostCode host;
+        sim::UserCode outside;
+        fn(args);
+    }, {sim::checker::TaskKind::HostCode});
     return ACL_SUCCESS;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "checker/finding.hpp"
 #include "core/settings.hpp"
 
 namespace sim {
@@ -40,6 +41,7 @@ const Context::Entry &Context::defaultEntry() {
     std::lock_guard lock(mutex_);
     if (!default_.stream) {
         default_.stream = std::make_shared<Stream>(weak_from_this(), device_, 0, 0);
+        default_.stream->implicit = true;
         default_.handle = makeHandle(Kind::Stream, default_.stream, "aclrtSetDevice (default stream)");
     }
     return default_;
@@ -94,7 +96,11 @@ void *retainDefaultContext(int32_t device, const char *api) {
     DefaultContexts &all = defaultContexts();
     std::lock_guard lock(all.mutex);
     DefaultContext &entry = all.byDevice[static_cast<size_t>(device)];
-    if (entry.users++ == 0) entry.handle = makeHandle(Kind::Context, std::make_shared<Context>(device), api);
+    if (entry.users++ == 0) {
+        auto context = std::make_shared<Context>(device);
+        context->implicit = true;
+        entry.handle = makeHandle(Kind::Context, std::move(context), api);
+    }
     return entry.handle;
 }
 
@@ -126,12 +132,17 @@ void endAllContexts() {
     for (void *handle : rest) endContext(handle, "aclFinalize", true);
 }
 
+std::string noContext() {
+    if (strict()) report("thread-without-device", "a thread without device or context calls the runtime");
+    return kNoContextText;
+}
+
 StreamChoice chooseStream(const void *handle) {
     std::shared_ptr<Context> context = currentContext();
-    if (!context) return {nullptr, ACL_ERROR_RT_CONTEXT_NULL, kNoContextText};
+    if (!context) return {nullptr, ACL_ERROR_RT_CONTEXT_NULL, noContext()};
     if (handle == nullptr) return {context->defaultStream(), 0, ""};
     auto stream = lookupAs<Stream>(handle, Kind::Stream);
-    if (!stream) return {nullptr, ACL_ERROR_RT_INVALID_HANDLE, describeBadHandle(handle, Kind::Stream)};
+    if (!stream) return {nullptr, ACL_ERROR_RT_INVALID_HANDLE, badHandle(handle, Kind::Stream)};
     if (stream->context() != context) {
         return {nullptr, ACL_ERROR_RT_STREAM_CONTEXT,
                 "the stream belongs to another context (device " + std::to_string(stream->device()) +

@@ -72,5 +72,7 @@ StreamChoice chooseStream(const void *handle);
 
 // The text for 107002.
 extern const char *const kNoContextText;
+// The same, for a function that needs a context: in strict mode, its call is a finding.
+std::string noContext();
 
 }  // namespace sim

@@ -78,7 +78,7 @@ aclError aclrtDestroyContext(aclrtContext context) {
     SIM_API;
     if (context == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "context is null");
     auto object = std::static_pointer_cast<sim::Context>(sim::retire(context, Kind::Context, {__func__}));
-    if (!object) return fail(__func__, ACL_ERROR_RT_PARAM_INVALID, sim::describeBadHandle(context, Kind::Context));
+    if (!object) return fail(__func__, ACL_ERROR_RT_PARAM_INVALID, sim::badHandle(context, Kind::Context));
     object->endStreams(false);
     return ACL_SUCCESS;
 }
@@ -87,7 +87,7 @@ aclError aclrtSetCurrentContext(aclrtContext context) {
     SIM_API;
     if (context == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "context is null");
     if (!sim::lookup(context, Kind::Context)) {
-        return fail(__func__, ACL_ERROR_RT_PARAM_INVALID, sim::describeBadHandle(context, Kind::Context));
+        return fail(__func__, ACL_ERROR_RT_PARAM_INVALID, sim::badHandle(context, Kind::Context));
     }
     sim::setCurrentContext(context);
     return ACL_SUCCESS;
@@ -105,7 +105,7 @@ aclError aclrtCtxGetCurrentDefaultStream(aclrtStream *stream) {
     SIM_API;
     if (stream == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "stream is null");
     auto context = sim::currentContext();
-    if (!context) return fail(__func__, ACL_ERROR_RT_CONTEXT_NULL, sim::kNoContextText);
+    if (!context) return fail(__func__, ACL_ERROR_RT_CONTEXT_NULL, sim::noContext());
     *stream = context->defaultStreamHandle();
     return ACL_SUCCESS;
 }

@@ -2,15 +2,19 @@
 
 #include <string>
 
+#include "checker/findings.hpp"
+#include "checker/place.hpp"
+#include "checker/report_file.hpp"
+#include "checker/report_text.hpp"
+#include "checker/suppressions.hpp"
 #include "core/device_memory.hpp"
 #include "core/error.hpp"
-#include "checker/finding.hpp"
 #include "core/handles.hpp"
 #include "core/product.hpp"
 #include "core/settings.hpp"
 #include "runtime/host_memory.hpp"
 
-static_assert(CANN_MLA_SIM_ATB_OPERATION == static_cast<int>(sim::Kind::AtbOperation), "the kinds are numbered alike");
+static_assert(CANN_MLA_SIM_HCCL_COMM == static_cast<int>(sim::Kind::HcclComm), "the kinds are numbered alike");
 
 namespace {
 
@@ -33,7 +37,7 @@ void cannMlaSimSetStrict(int32_t on) { sim::setStrict(on != 0); }
 int32_t cannMlaSimGetStrict(void) { return sim::strict() ? 1 : 0; }
 
 int64_t cannMlaSimLiveHandles(cannMlaSimKind kind) {
-    if (kind < CANN_MLA_SIM_TENSOR || kind > CANN_MLA_SIM_ATB_OPERATION) return -1;
+    if (kind < CANN_MLA_SIM_TENSOR || kind > CANN_MLA_SIM_HCCL_COMM) return -1;
     return sim::liveHandles(static_cast<sim::Kind>(kind));
 }
 
@@ -51,8 +55,32 @@ int64_t cannMlaSimHostAllocations(void) { return static_cast<int64_t>(sim::pinne
 int64_t cannMlaSimFindingCount(void) { return static_cast<int64_t>(sim::findingCount()); }
 
 const char *cannMlaSimFindingText(int64_t index) {
-    return index < 0 ? nullptr : sim::findingText(static_cast<size_t>(index));
+    thread_local std::string text;
+    auto kept = index < 0 ? std::nullopt : sim::findingAt(static_cast<size_t>(index));
+    if (!kept) return nullptr;
+    text = sim::textOf(*kept);
+    return text.c_str();
 }
+
+const char *cannMlaSimFindingJson(int64_t index) {
+    thread_local std::string text;
+    auto kept = index < 0 ? std::nullopt : sim::findingAt(static_cast<size_t>(index));
+    if (!kept) return nullptr;
+    text = sim::jsonOf(*kept);
+    return text.c_str();
+}
+
+void cannMlaSimClearFindings(void) { sim::clearFindings(); }
+void cannMlaSimBeginWatch(void) { sim::beginWatch(); }
+void cannMlaSimEndWatch(void) { sim::endWatch(); }
+
+int32_t cannMlaSimLoadSuppressions(const char *path) {
+    if (path == nullptr) return sim::fail(__func__, ACL_ERROR_INVALID_PARAM, "path is null");
+    const std::string wrong = sim::loadSuppressions(path);
+    return wrong.empty() ? ACL_SUCCESS : sim::fail(__func__, ACL_ERROR_INVALID_FILE, wrong);
+}
+
+void cannMlaSimSetLocator(cannMlaSimLocator locator) { sim::setLocator(locator); }
 
 int64_t cannMlaSimCheckGuardBands(void) {
     size_t before = sim::findingCount();

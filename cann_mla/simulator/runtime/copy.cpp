@@ -11,8 +11,10 @@
 #include <utility>
 
 #include "acl/acl_rt.h"
+#include "checker/memory_rules.hpp"
 #include "core/device_memory.hpp"
 #include "core/entry.hpp"
+#include "core/settings.hpp"
 #include "runtime/context.hpp"
 #include "runtime/host_memory.hpp"
 
@@ -75,6 +77,24 @@ void copyNow(const Side &dst, const Side &src, Shape shape) {
     }
 }
 
+sim::checker::CopySide sideFor(const Side &side, Shape shape, size_t room = SIZE_MAX) {
+    return {side.address, shape.width, side.pitch, shape.height, room};
+}
+
+// What strict mode has to know of a copy.
+sim::checker::Uses usesOf(const Side &dst, const Side &src, Shape shape) {
+    const bool toHost = !sim::isDeviceAddress(dst.address);
+    sim::checker::Use read = useOf("", sideFor(src, shape), toHost ? sim::checker::Reads::Surely : sim::checker::Reads::Maybe, false);
+    sim::checker::Use written = useOf("", sideFor(dst, shape), sim::checker::Reads::No, true);
+    written.copyOf = 0;
+    return {std::move(read), std::move(written)};
+}
+
+void judge(const Side &dst, size_t room, const Side &src, Shape shape, aclrtMemcpyKind kind) {
+    bool sensible = shape.width <= dst.pitch && shape.width <= src.pitch && shape.height > 0;
+    if (sim::strict() && sensible) sim::checker::checkCopy(sideFor(dst, shape, room), sideFor(src, shape), kind);
+}
+
 aclError checkSides(const char *api, const Side &dst, const Side &src, Shape shape) {
     for (const Side &side : {dst, src}) {
         if (auto fault = faultOf(side, shape)) return fail(api, ACL_ERROR_RT_PARAM_INVALID, *fault);
@@ -92,21 +112,25 @@ aclError pendingFault(const char *api, sim::Context &context) {
 
 aclError copySync(const char *api, const Side &dst, const Side &src, Shape shape) {
     auto context = sim::currentContext();
-    if (!context) return fail(api, ACL_ERROR_RT_CONTEXT_NULL, sim::kNoContextText);
+    if (!context) return fail(api, ACL_ERROR_RT_CONTEXT_NULL, sim::noContext());
     if (aclError status = checkSides(api, dst, src, shape)) return status;
     if (aclError status = pendingFault(api, *context)) return status;
+    if (sim::strict()) sim::checker::hostTouches(usesOf(dst, src, shape));
     copyNow(dst, src, shape);
     return ACL_SUCCESS;
 }
 
 // Checked once more when its turn comes: the memory may be gone by then.
 void enqueueCopy(const char *api, sim::Stream &stream, const Side &dst, const Side &src, Shape shape) {
-    stream.enqueue(api, [dst, src, shape] {
+    sim::checker::TaskNote note;
+    if (sim::strict()) note.uses = usesOf(dst, src, shape);
+    auto copy = [dst, src, shape] {
         for (const Side &side : {dst, src}) {
             if (auto fault = faultOf(side, shape)) throw sim::KernelFault(ACL_ERROR_RT_DEVICE_MEM_ERROR, *fault);
         }
         copyNow(dst, src, shape);
-    });
+    };
+    stream.enqueue(api, copy, std::move(note));
 }
 
 bool isPageable(const void *address) { return !sim::isDeviceAddress(address) && !sim::isPinned(address); }
@@ -126,6 +150,7 @@ aclError copyAsync(const char *api, const Side &dst, const Side &src, Shape shap
     if (choice.stream->isOwnWorker()) return fail(api, ACL_ERROR_RT_PARAM_INVALID, "a host function cannot wait for its stream");
     choice.stream->waitIdle(std::nullopt);
     if (auto fault = choice.stream->takeFault()) return fail(api, fault->status, fault->text);
+    if (sim::strict()) sim::checker::hostTouches(usesOf(dst, src, shape));
     copyNow(dst, src, shape);
     return ACL_SUCCESS;
 }
@@ -179,7 +204,14 @@ struct Fill {
     size_t count;
 };
 
+sim::checker::CopySide sideFor(const Fill &fill) {
+    const size_t bytes = fill.count * fill.itemSize;
+    return {fill.address, bytes, bytes, 1, fill.room};
+}
+
 aclError checkFill(const char *api, const Fill &fill) {
+    bool countable = fill.count <= SIZE_MAX / fill.itemSize;
+    if (sim::strict() && countable) sim::checker::checkFill(sideFor(fill));
     if (fill.address == nullptr) return fail(api, ACL_ERROR_INVALID_PARAM, "devPtr is null");
     if (fill.count > fill.room / fill.itemSize) {
         return fail(api, ACL_ERROR_RT_PARAM_INVALID,
@@ -198,8 +230,9 @@ aclError checkFill(const char *api, const Fill &fill) {
 
 aclError fillSync(const char *api, const Fill &fill) {
     if (fill.count == 0) return ACL_SUCCESS;
-    if (!sim::currentContext()) return fail(api, ACL_ERROR_RT_CONTEXT_NULL, sim::kNoContextText);
+    if (!sim::currentContext()) return fail(api, ACL_ERROR_RT_CONTEXT_NULL, sim::noContext());
     if (aclError status = checkFill(api, fill)) return status;
+    if (sim::strict()) sim::checker::hostTouches({useOf("", sideFor(fill), sim::checker::Reads::No, true)});
     fillNow(fill.address, fill.value, fill.itemSize, fill.count);
     return ACL_SUCCESS;
 }
@@ -209,11 +242,14 @@ aclError fillAsync(const char *api, const Fill &fill, aclrtStream stream) {
     StreamChoice choice = sim::chooseStream(stream);
     if (!choice) return fail(api, choice.status, choice.text);
     if (aclError status = checkFill(api, fill)) return status;
-    choice.stream->enqueue(api, [fill] {
+    sim::checker::TaskNote note;
+    if (sim::strict()) note.uses = {useOf("", sideFor(fill), sim::checker::Reads::No, true)};
+    auto task = [fill] {
         auto fault = faultOf({"devPtr", fill.address, 0}, {fill.count * fill.itemSize, 1});
         if (fault) throw sim::KernelFault(ACL_ERROR_RT_DEVICE_MEM_ERROR, *fault);
         fillNow(fill.address, fill.value, fill.itemSize, fill.count);
-    });
+    };
+    choice.stream->enqueue(api, task, std::move(note));
     return ACL_SUCCESS;
 }
 
@@ -222,6 +258,7 @@ aclError fillAsync(const char *api, const Fill &fill, aclrtStream stream) {
 aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind) {
     SIM_API;
     if (count == 0) return ACL_SUCCESS;
+    judge({"dst", dst, count}, destMax, {"src", src, count}, {count, 1}, kind);
     if (aclError status = checkCopy(__func__, dst, destMax, src, count, kind)) return status;
     return copySync(__func__, {"dst", dst, count}, {"src", src, count}, {count, 1});
 }
@@ -230,6 +267,7 @@ aclError aclrtMemcpyAsync(void *dst, size_t destMax, const void *src, size_t cou
                           aclrtStream stream) {
     SIM_API;
     if (count == 0) return ACL_SUCCESS;
+    judge({"dst", dst, count}, destMax, {"src", src, count}, {count, 1}, kind);
     if (aclError status = checkCopy(__func__, dst, destMax, src, count, kind)) return status;
     return copyAsync(__func__, {"dst", dst, count}, {"src", src, count}, {count, 1}, stream);
 }
@@ -238,6 +276,7 @@ aclError aclrtMemcpyAsyncWithCondition(void *dst, size_t destMax, const void *sr
                                        aclrtStream stream) {
     SIM_API;
     if (count == 0) return ACL_SUCCESS;
+    judge({"dst", dst, count}, destMax, {"src", src, count}, {count, 1}, kind);
     if (aclError status = checkCopy(__func__, dst, destMax, src, count, kind)) return status;
     if (isPageable(dst) || isPageable(src)) {
         return fail(__func__, ACL_ERROR_RT_PARAM_INVALID, "host memory must be pinned here: take it from aclrtMallocHost");
@@ -249,6 +288,7 @@ aclError aclrtMemcpy2d(void *dst, size_t dpitch, const void *src, size_t spitch,
                        aclrtMemcpyKind kind) {
     SIM_API;
     if (width == 0 || height == 0) return ACL_SUCCESS;
+    judge({"dst", dst, dpitch}, SIZE_MAX, {"src", src, spitch}, {width, height}, kind);
     if (aclError status = checkCopy2d(__func__, dst, dpitch, src, spitch, width, kind)) return status;
     return copySync(__func__, {"dst", dst, dpitch}, {"src", src, spitch}, {width, height});
 }
@@ -257,6 +297,7 @@ aclError aclrtMemcpy2dAsync(void *dst, size_t dpitch, const void *src, size_t sp
                             aclrtMemcpyKind kind, aclrtStream stream) {
     SIM_API;
     if (width == 0 || height == 0) return ACL_SUCCESS;
+    judge({"dst", dst, dpitch}, SIZE_MAX, {"src", src, spitch}, {width, height}, kind);
     if (aclError status = checkCopy2d(__func__, dst, dpitch, src, spitch, width, kind)) return status;
     return copyAsync(__func__, {"dst", dst, dpitch}, {"src", src, spitch}, {width, height}, stream);
 }

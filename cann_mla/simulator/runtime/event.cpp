@@ -22,6 +22,7 @@ struct Record {
     bool queued = false;
     bool done = false;
     uint64_t time = 0;  // microseconds, when done
+    std::shared_ptr<const sim::checker::Clock> knows;  // in strict mode, when done
 };
 
 struct Event : sim::Object {
@@ -56,7 +57,7 @@ uint64_t nowInMicroseconds() {
 
 aclError create(const char *api, aclrtEvent *event, uint32_t flags, bool extended) {
     if (event == nullptr) return fail(api, ACL_ERROR_INVALID_PARAM, "event is null");
-    if (!sim::currentContext()) return fail(api, ACL_ERROR_RT_CONTEXT_NULL, sim::kNoContextText);
+    if (!sim::currentContext()) return fail(api, ACL_ERROR_RT_CONTEXT_NULL, sim::noContext());
     constexpr uint32_t known = ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE |
                                ACL_EVENT_DEVICE_USE_ONLY | ACL_EVENT_EXTERNAL | ACL_EVENT_IPC;
     if ((flags & ~known) != 0) {
@@ -78,7 +79,7 @@ OpenEvent open(const char *api, aclrtEvent event) {
     if (event == nullptr) return {nullptr, fail(api, ACL_ERROR_INVALID_PARAM, "event is null")};
     auto object = sim::lookupAs<Event>(event, Kind::Event);
     if (object) return {object, ACL_SUCCESS};
-    return {nullptr, fail(api, ACL_ERROR_RT_INVALID_HANDLE, sim::describeBadHandle(event, Kind::Event))};
+    return {nullptr, fail(api, ACL_ERROR_RT_INVALID_HANDLE, sim::badHandle(event, Kind::Event))};
 }
 
 // The calls that events of aclrtCreateEventExWithFlag do not take.
@@ -112,7 +113,8 @@ aclError wait(const char *api, aclrtStream stream, aclrtEvent event, int64_t tim
             throw sim::KernelFault(ACL_ERROR_RT_WAIT_TIMEOUT,
                                    "no record of the event came within " + std::to_string(timeoutMs) + " ms");
         }
-    });
+        if (reached) sim::checker::learn(awaited->knows);
+    }, {sim::checker::TaskKind::Wait});
     return ACL_SUCCESS;
 }
 
@@ -130,9 +132,10 @@ aclError record(const char *api, aclrtEvent event, aclrtStream stream) {
             std::lock_guard taskLock(sim::waitMutex());
             record->done = true;
             record->time = nowInMicroseconds();
+            record->knows = sim::checker::knowledge();
         }
         sim::wakeWaitingTasks();
-    });
+    }, {sim::checker::TaskKind::Mark});
     return ACL_SUCCESS;
 }
 
@@ -141,9 +144,17 @@ aclError synchronize(const char *api, aclrtEvent event, int32_t timeout) {
     if (!object) return status;
     std::unique_lock lock(sim::waitMutex());
     std::shared_ptr<Record> awaited = object->latest;
-    if (!awaited || sim::waitOnHost(lock, sim::deadlineAfter(timeout), [&] { return awaited->done; })) return ACL_SUCCESS;
+    if (!awaited || sim::waitOnHost(lock, sim::deadlineAfter(timeout), [&] { return awaited->done; })) {
+        if (awaited) sim::checker::hostLearns(awaited->knows);
+        return ACL_SUCCESS;
+    }
     return fail(api, ACL_ERROR_RT_EVENT_SYNC_TIMEOUT,
                 "the event's stream has not reached it after " + std::to_string(timeout) + " ms");
+}
+
+// The host has seen whether the latest record is done.
+void hostSees(const Event &event) {
+    if (event.latest && event.latest->done) sim::checker::hostLearns(event.latest->knows);
 }
 
 // Fails unless the latest record of the event is complete and timed.
@@ -159,6 +170,7 @@ aclError checkTimed(const char *api, const Event &event, const char *name) {
         return fail(api, ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID,
                     std::string(name) + " is not reached yet: synchronise its stream or the event first");
     }
+    hostSees(event);
     return ACL_SUCCESS;
 }
 
@@ -233,6 +245,7 @@ aclError aclrtQueryEvent(aclrtEvent event, aclrtEventStatus *status) {
     if (aclError refused = refuseExtended(__func__, *object)) return refused;
     std::lock_guard lock(sim::waitMutex());
     *status = !object->latest || object->latest->done ? ACL_EVENT_STATUS_COMPLETE : ACL_EVENT_STATUS_NOT_READY;
+    hostSees(*object);
     return ACL_SUCCESS;
 }
 
@@ -245,6 +258,7 @@ aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus *statu
     // Never recorded: complete for the new kind of event, not ready for the old.
     bool complete = object->latest ? object->latest->done : object->extended;
     *status = complete ? ACL_EVENT_RECORDED_STATUS_COMPLETE : ACL_EVENT_RECORDED_STATUS_NOT_READY;
+    hostSees(*object);
     return ACL_SUCCESS;
 }
 
@@ -256,6 +270,7 @@ aclError aclrtQueryEventWaitStatus(aclrtEvent event, aclrtEventWaitStatus *statu
     if (aclError refused = refuseExtended(__func__, *object)) return refused;
     std::lock_guard lock(sim::waitMutex());
     *status = object->pendingWaits == 0 ? ACL_EVENT_WAIT_STATUS_COMPLETE : ACL_EVENT_WAIT_STATUS_NOT_READY;
+    if (object->pendingWaits == 0) hostSees(*object);
     return ACL_SUCCESS;
 }
 

@@ -41,6 +41,7 @@ void tellExceptionCallbacks(uint32_t task, uint32_t stream, uint32_t device, int
         if (callbacks().single != nullptr) targets.push_back(callbacks().single);
     }
     rtExceptionInfo info{task, stream, static_cast<uint32_t>(threadNumber()), device, static_cast<uint32_t>(status)};
+    UserCode outside;
     for (aclrtExceptionInfoCallback target : targets) target(&info);
 }
 

@@ -5,8 +5,11 @@
 #include <map>
 #include <mutex>
 
+#include "checker/memory.hpp"
+#include "checker/memory_rules.hpp"
 #include "core/device_memory.hpp"
 #include "core/origin.hpp"
+#include "core/settings.hpp"
 
 namespace sim {
 namespace {
@@ -45,12 +48,16 @@ void *allocatePinned(size_t size, const char *api) {
     if (size > SIZE_MAX - kAlignment) return nullptr;
     void *address = std::aligned_alloc(kAlignment, (size + kAlignment - 1) / kAlignment * kAlignment);
     if (address == nullptr) return nullptr;
-    std::lock_guard lock(pinned().mutex);
-    pinned().ranges[wordOf(address)] = {size, false, originOf(api)};
+    {
+        std::lock_guard lock(pinned().mutex);
+        pinned().ranges[wordOf(address)] = {size, false, originOf(api)};
+    }
+    if (strict()) checker::allocated(address, size, checker::kHostMemory);
     return address;
 }
 
 bool freePinned(void *address) {
+    if (strict()) checker::freeing(address, true);
     if (!removeRange(address, false)) return false;
     std::free(address);
     return true;
@@ -62,14 +69,29 @@ bool registerPinned(void *address, size_t size) {
     return pinned().ranges.emplace(wordOf(address), Range{size, true, captureOrigin()}).second;
 }
 
-bool unregisterPinned(void *address) { return removeRange(address, true); }
+bool unregisterPinned(void *address) {
+    if (strict() && findPinned(address)) checker::freeing(address, true);
+    return removeRange(address, true);
+}
 
-bool isPinned(const void *address) {
+std::optional<PinnedRange> findPinned(const void *address) {
     std::lock_guard lock(pinned().mutex);
     auto after = pinned().ranges.upper_bound(wordOf(address));
-    if (after == pinned().ranges.begin()) return false;
+    if (after == pinned().ranges.begin()) return std::nullopt;
     const auto &[start, range] = *std::prev(after);
-    return wordOf(address) - start < range.size;
+    if (wordOf(address) - start >= range.size) return std::nullopt;
+    return PinnedRange{reinterpret_cast<const void *>(start), range.size, range.made};
+}
+
+bool isPinned(const void *address) { return findPinned(address).has_value(); }
+
+std::vector<PinnedRange> pinnedAllocations() {
+    std::lock_guard lock(pinned().mutex);
+    std::vector<PinnedRange> all;
+    for (const auto &[start, range] : pinned().ranges) {
+        if (!range.registered) all.push_back({reinterpret_cast<const void *>(start), range.size, range.made});
+    }
+    return all;
 }
 
 PinnedUse pinnedUse() {

@@ -2,6 +2,10 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "core/origin.hpp"
 
 namespace sim {
 
@@ -11,6 +15,17 @@ bool freePinned(void *address);
 
 bool registerPinned(void *address, size_t size);
 bool unregisterPinned(void *address);
+
+struct PinnedRange {
+    const void *address;
+    size_t size;
+    Origin made;
+};
+// The pinned memory around an address.
+std::optional<PinnedRange> findPinned(const void *address);
+
+// What allocatePinned gave out and nobody freed.
+std::vector<PinnedRange> pinnedAllocations();
 
 // The address lies in pinned memory.
 bool isPinned(const void *address);

@@ -1,4 +1,6 @@
 // aclInit and its counterparts, for the runtime and for aclnn alone.
+#include <dlfcn.h>
+
 #include <fstream>
 #include <mutex>
 #include <regex>
@@ -7,19 +9,40 @@
 
 #include "acl/acl_rt.h"
 #include "aclnn/aclnn_base.h"
+#include "checker/leaks.hpp"
+#include "checker/lifetimes.hpp"
 #include "core/device_memory.hpp"
 #include "core/entry.hpp"
 #include "core/error.hpp"
+#include "core/settings.hpp"
 #include "runtime/context.hpp"
 
 using sim::fail;
 
 namespace {
 
+// Who called aclInit. Libraries in one process that know nothing of each other may all do so.
+struct Initialiser {
+    sim::Origin origin;
+    const void *module = nullptr;  // the executable or library
+};
+
+Initialiser currentCaller() {
+    Dl_info info{};
+    if (sim::currentReturnAddress() != nullptr) dladdr(sim::currentReturnAddress(), &info);
+    return {sim::captureOrigin(), info.dli_fbase};
+}
+
+// The Python package calls aclInit once, whatever its user did.
+bool isSameProgram(const Initialiser &a, const Initialiser &b) {
+    return a.module != nullptr && a.module == b.module && !a.origin.ofPackage && !b.origin.ofPackage;
+}
+
 struct InitState {
     std::mutex mutex;
     uint64_t references = 0;
     bool finalized = false;
+    Initialiser first;
 };
 
 InitState &state() {
@@ -43,7 +66,9 @@ aclError applyConfig(const char *configPath) {
 }
 
 void finalize() {
+    if (sim::strict()) sim::checker::reportLeakedHandles(false);
     sim::endAllContexts();
+    if (sim::strict()) sim::checker::reportLeakedMemory(false);
     sim::checkGuardBands("aclFinalize");
     state().references = 0;
     state().finalized = true;
@@ -56,12 +81,16 @@ aclError aclInit(const char *configPath) {
     std::lock_guard lock(state().mutex);
     if (state().references > 0) {
         ++state().references;
+        if (sim::strict() && isSameProgram(state().first, currentCaller())) {
+            sim::checker::tellRepeatedInit(state().first.origin);
+        }
         return fail(__func__, ACL_ERROR_REPEAT_INITIALIZE, "the process is initialised already; go on, it is harmless");
     }
     if (configPath != nullptr && *configPath != '\0') {
         if (aclError status = applyConfig(configPath)) return status;
     }
     state().references = 1;
+    if (sim::strict()) state().first = currentCaller();
     state().finalized = false;
     return ACL_SUCCESS;
 }

@@ -47,7 +47,7 @@ aclError deviceMalloc(const char *api, void **devPtr, size_t size) {
     if (size == 0) return fail(api, ACL_ERROR_INVALID_PARAM, "size is 0; ask for at least one byte");
     if (size > SIZE_MAX - 64) return fail(api, ACL_ERROR_INVALID_PARAM, "size is " + std::to_string(size));
     auto context = sim::currentContext();
-    if (!context) return fail(api, ACL_ERROR_RT_CONTEXT_NULL, sim::kNoContextText);
+    if (!context) return fail(api, ACL_ERROR_RT_CONTEXT_NULL, sim::noContext());
     return allocate(api, devPtr, size, context->device());
 }
 
@@ -190,7 +190,7 @@ aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total) {
         return fail(__func__, ACL_ERROR_RT_INVALID_MEMORY_TYPE, "attr is " + std::to_string(attr) + "; 0 to 17 exist");
     }
     auto context = sim::currentContext();
-    if (!context) return fail(__func__, ACL_ERROR_RT_CONTEXT_NULL, sim::kNoContextText);
+    if (!context) return fail(__func__, ACL_ERROR_RT_CONTEXT_NULL, sim::noContext());
     sim::MemoryUse use = sim::memoryUse(context->device());
     *free = use.total - use.used;
     *total = use.total;

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "checker/memory_rules.hpp"
 #include "core/device_memory.hpp"
 #include "core/entry.hpp"
 #include "core/handles.hpp"
@@ -36,14 +37,14 @@ aclError aclrtMemPoolCreate(aclrtMemPool *memPool, const aclrtMemPoolProps *pool
 aclError aclrtMemPoolDestroy(const aclrtMemPool memPool) {
     SIM_API;
     if (sim::retire(memPool, Kind::MemPool, {__func__})) return ACL_SUCCESS;
-    return fail(__func__, ACL_ERROR_RT_INVALID_HANDLE, sim::describeBadHandle(memPool, Kind::MemPool));
+    return fail(__func__, ACL_ERROR_RT_INVALID_HANDLE, sim::badHandle(memPool, Kind::MemPool));
 }
 
 aclError aclrtMemPoolMallocAsync(void **ptr, size_t size, aclrtMemPool memPool, aclrtStream stream) {
     SIM_API;
     if (ptr == nullptr || size == 0) return fail(__func__, ACL_ERROR_INVALID_PARAM, "ptr is null or size is 0");
     auto pool = sim::lookupAs<Pool>(memPool, Kind::MemPool);
-    if (!pool) return fail(__func__, ACL_ERROR_RT_INVALID_HANDLE, sim::describeBadHandle(memPool, Kind::MemPool));
+    if (!pool) return fail(__func__, ACL_ERROR_RT_INVALID_HANDLE, sim::badHandle(memPool, Kind::MemPool));
     sim::StreamChoice choice = sim::chooseStream(stream);
     if (!choice) return fail(__func__, choice.status, choice.text);
     *ptr = sim::allocateOnDevice(pool->device, size, __func__);
@@ -57,6 +58,7 @@ aclError aclrtMemPoolFreeAsync(void *ptr, aclrtStream stream) {
     sim::StreamChoice choice = sim::chooseStream(stream);
     if (!choice) return fail(__func__, choice.status, choice.text);
     if (auto fault = sim::rangeFault(ptr, 1)) return fail(__func__, ACL_ERROR_RT_PARAM_INVALID, *fault);
+    if (sim::strict()) sim::checker::freeingLater(ptr, choice.stream->lane());
     choice.stream->enqueue(__func__, [ptr] {
         if (auto rejection = sim::freeOnDevice(ptr, "aclrtMemPoolFreeAsync")) {
             throw sim::KernelFault(rejection->status, rejection->text);

@@ -1,6 +1,7 @@
 // Notifies: flags that one stream sets and another waits for and clears.
 #include <chrono>
 #include <string>
+#include <utility>
 
 #include "acl/acl_rt.h"
 #include "core/entry.hpp"
@@ -18,6 +19,7 @@ namespace {
 struct Notify : sim::Object {
     bool set = false;
     int64_t queuedRecords = 0;
+    std::shared_ptr<const sim::checker::Clock> knows;  // what set it knew, in strict mode
 };
 
 }  // namespace
@@ -28,7 +30,7 @@ aclError aclrtCreateNotify(aclrtNotify *notify, uint64_t flag) {
     if (flag != ACL_NOTIFY_DEFAULT) {
         return fail(__func__, ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "device-only notifies are not simulated");
     }
-    if (!sim::currentContext()) return fail(__func__, ACL_ERROR_RT_CONTEXT_NULL, sim::kNoContextText);
+    if (!sim::currentContext()) return fail(__func__, ACL_ERROR_RT_CONTEXT_NULL, sim::noContext());
     *notify = sim::makeHandle(Kind::Notify, std::make_shared<Notify>(), __func__);
     return ACL_SUCCESS;
 }
@@ -37,13 +39,13 @@ aclError aclrtDestroyNotify(aclrtNotify notify) {
     SIM_API;
     if (notify == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "notify is null");
     if (sim::retire(notify, Kind::Notify, {__func__})) return ACL_SUCCESS;
-    return fail(__func__, ACL_ERROR_RT_INVALID_HANDLE, sim::describeBadHandle(notify, Kind::Notify));
+    return fail(__func__, ACL_ERROR_RT_INVALID_HANDLE, sim::badHandle(notify, Kind::Notify));
 }
 
 aclError aclrtRecordNotify(aclrtNotify notify, aclrtStream stream) {
     SIM_API;
     auto object = sim::lookupAs<Notify>(notify, Kind::Notify);
-    if (!object) return fail(__func__, ACL_ERROR_RT_INVALID_HANDLE, sim::describeBadHandle(notify, Kind::Notify));
+    if (!object) return fail(__func__, ACL_ERROR_RT_INVALID_HANDLE, sim::badHandle(notify, Kind::Notify));
     StreamChoice choice = sim::chooseStream(stream);
     if (!choice) return fail(__func__, choice.status, choice.text);
     std::lock_guard queueLock(sim::waitMutex());
@@ -52,17 +54,18 @@ aclError aclrtRecordNotify(aclrtNotify notify, aclrtStream stream) {
         {
             std::lock_guard lock(sim::waitMutex());
             object->set = true;
+            object->knows = sim::checker::either(object->knows, sim::checker::knowledge());
             --object->queuedRecords;
         }
         sim::wakeWaitingTasks();
-    });
+    }, {sim::checker::TaskKind::Mark});
     return ACL_SUCCESS;
 }
 
 aclError aclrtWaitAndResetNotify(aclrtNotify notify, aclrtStream stream, uint32_t timeout) {
     SIM_API;
     auto object = sim::lookupAs<Notify>(notify, Kind::Notify);
-    if (!object) return fail(__func__, ACL_ERROR_RT_INVALID_HANDLE, sim::describeBadHandle(notify, Kind::Notify));
+    if (!object) return fail(__func__, ACL_ERROR_RT_INVALID_HANDLE, sim::badHandle(notify, Kind::Notify));
     StreamChoice choice = sim::chooseStream(stream);
     if (!choice) return fail(__func__, choice.status, choice.text);
     sim::Stream *worker = choice.stream.get();
@@ -73,10 +76,11 @@ aclError aclrtWaitAndResetNotify(aclrtNotify notify, aclrtStream stream, uint32_
         if (sim::waitInTask(
                 lock, *worker, deadline, [&] { return object->set; }, [&] { return object->queuedRecords == 0; })) {
             object->set = false;
+            sim::checker::learn(std::exchange(object->knows, nullptr));
         } else if (deadline && sim::Clock::now() >= *deadline) {
             throw sim::KernelFault(ACL_ERROR_RT_WAIT_TIMEOUT,
                                    "the notify was not recorded within " + std::to_string(timeout) + " ms");
         }
-    });
+    }, {sim::checker::TaskKind::Wait});
     return ACL_SUCCESS;
 }

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "acl/acl_base.h"
+#include "core/entry.hpp"
+#include "core/settings.hpp"
 #include "runtime/exception_info.hpp"
 #include "runtime/waiting.hpp"
 
@@ -51,18 +53,24 @@ Stream::Stream(std::weak_ptr<Context> context, int32_t device, uint32_t priority
       id_(nextStreamId.fetch_add(1)),
       priority_(priority),
       flags_(flags),
+      lane_(id_),
       worker_(&Stream::work, this) {
     quietWorkersAtExit();
 }
 
 Stream::~Stream() { shutDown(true); }
 
-void Stream::enqueue(const char *api, std::function<void()> run) {
+void Stream::enqueue(const char *api, std::function<void()> run, checker::TaskNote note) {
+    Origin origin = captureOrigin(id_);
+    if (!origin.isKnown()) origin.api = api;
+    std::shared_ptr<checker::Task> watched;
+    if (strict()) watched = checker::prepare(lane_, origin, std::move(note));
     {
         std::lock_guard lock(mutex_);
         if (ending_) return;  // the caller looked the stream up while another thread destroyed it
         ++queued_;
-        queue_.push_back({api, std::move(run), static_cast<uint32_t>(queued_)});
+        if (watched) checker::queued(*watched);
+        queue_.push_back({api, std::move(run), static_cast<uint32_t>(queued_), origin, std::move(watched)});
     }
     workToDo_.notify_one();
 }
@@ -72,14 +80,18 @@ bool Stream::waitIdle(Deadline deadline) {
     auto reached = [this, target = queued_] { return done_ >= target; };
     if (!deadline) {
         progress_.wait(lock, reached);
-        return true;
+    } else if (!progress_.wait_until(lock, *deadline, reached)) {
+        return false;
     }
-    return progress_.wait_until(lock, *deadline, reached);
+    if (strict()) checker::hostPasses(lane_);
+    return true;
 }
 
 bool Stream::isIdle() {
     std::lock_guard lock(mutex_);
-    return done_ == queued_;
+    bool idle = done_ == queued_;
+    if (idle && strict()) checker::hostPasses(lane_);
+    return idle;
 }
 
 std::optional<Fault> Stream::takeFault() {
@@ -101,6 +113,10 @@ void Stream::abort() {
     dropped.swap(queue_);
     aborting_ = running_;
     lock.unlock();
+    for (const Task &task : dropped) {
+        if (task.watched) checker::dropped(task.watched);
+    }
+    if (strict()) checker::hostPasses(lane_);
     progress_.notify_all();
     wakeWaitingTasks();
 }
@@ -114,6 +130,7 @@ void Stream::shutDown(bool force) {
     workToDo_.notify_one();
     wakeWaitingTasks();
     if (worker_.joinable()) worker_.join();
+    if (strict()) checker::hostPasses(lane_);
 }
 
 bool Stream::aborting() {
@@ -146,8 +163,10 @@ void Stream::work() {
         bool skip = stopOnFailure_ && fault_.has_value();
         running_ = true;
         lock.unlock();
+        if (task.watched) checker::begin(task.watched);
         if (!skip) runTask(task);
         task.run = nullptr;  // what the task kept alive goes before anybody is told that it is done
+        if (task.watched) checker::end(task.watched);
         lock.lock();
         running_ = false;
         aborting_ = false;
@@ -157,6 +176,7 @@ void Stream::work() {
 }
 
 void Stream::runTask(const Task &task) {
+    const TaskCall call(task.origin);
     try {
         task.run();
     } catch (const KernelFault &fault) {

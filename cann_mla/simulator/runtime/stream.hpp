@@ -13,6 +13,7 @@
 #include <string>
 #include <thread>
 
+#include "checker/tasks.hpp"
 #include "core/error.hpp"
 #include "core/handles.hpp"
 
@@ -38,8 +39,9 @@ class Stream : public Object {
     Stream(std::weak_ptr<Context> context, int32_t device, uint32_t priority, uint32_t flags);
     ~Stream() override;
 
-    // `api` names the queueing call in fault texts. Throwing KernelFault from `run` records the fault.
-    void enqueue(const char *api, std::function<void()> run);
+    // `api` names the queueing call in fault texts. Throwing KernelFault from `run` records the fault. `note` is for
+    // strict mode.
+    void enqueue(const char *api, std::function<void()> run, checker::TaskNote note = {});
     // Waits for everything queued before the call; false when the deadline passed first.
     bool waitIdle(Deadline deadline);
     bool isIdle();
@@ -64,6 +66,7 @@ class Stream : public Object {
     int32_t id() const { return id_; }
     uint32_t priority() const { return priority_; }
     uint32_t flags() const { return flags_; }
+    checker::Lane &lane() { return lane_; }  // for strict mode
 
     std::atomic<uint32_t> overflowSwitch{0};  // stored for its getter only
 
@@ -72,6 +75,8 @@ class Stream : public Object {
         const char *api;
         std::function<void()> run;
         uint32_t number;
+        Origin origin;  // of the queueing call
+        std::shared_ptr<checker::Task> watched;  // null out of strict mode
     };
     void work();
     void runTask(const Task &task);
@@ -82,6 +87,7 @@ class Stream : public Object {
     const int32_t id_;
     const uint32_t priority_;
     const uint32_t flags_;
+    checker::Lane lane_;
 
     std::mutex mutex_;
     std::condition_variable workToDo_;

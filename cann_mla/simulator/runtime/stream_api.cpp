@@ -20,7 +20,7 @@ constexpr uint32_t kMaxStreams = 1984;  // what aclrtGetStreamAvailableNum count
 aclError create(const char *api, aclrtStream *stream, uint32_t priority, uint32_t flags) {
     if (stream == nullptr) return fail(api, ACL_ERROR_INVALID_PARAM, "stream is null");
     auto context = sim::currentContext();
-    if (!context) return fail(api, ACL_ERROR_RT_CONTEXT_NULL, sim::kNoContextText);
+    if (!context) return fail(api, ACL_ERROR_RT_CONTEXT_NULL, sim::noContext());
     if (sim::liveHandles(Kind::Stream) >= kMaxStreams) {
         return fail(api, ACL_ERROR_RT_NO_STREAM_RESOURCE,
                     "there are " + std::to_string(kMaxStreams) + " streams already; destroy those not needed");
@@ -42,6 +42,7 @@ aclError destroy(const char *api, aclrtStream stream, bool force) {
     if (choice.stream->isOwnWorker()) {
         return fail(api, ACL_ERROR_RT_PARAM_INVALID, "a host function cannot destroy the stream that it runs on");
     }
+    if (sim::strict()) sim::checker::streamEnds(choice.stream->lane());
     sim::retire(stream, Kind::Stream, {api});
     choice.stream->shutDown(force);
     if (context) context->forgetStream(choice.stream.get());
@@ -289,7 +290,7 @@ namespace {
 
 aclError synchronizeDevice(const char *api, int32_t timeout) {
     auto context = sim::currentContext();
-    if (!context) return fail(api, ACL_ERROR_RT_CONTEXT_NULL, sim::kNoContextText);
+    if (!context) return fail(api, ACL_ERROR_RT_CONTEXT_NULL, sim::noContext());
     auto streams = context->streams();
     sim::Deadline deadline = sim::deadlineAfter(timeout);
     for (const auto &stream : streams) {

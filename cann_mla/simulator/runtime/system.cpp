@@ -125,7 +125,7 @@ aclError aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
     SIM_API;
     if (aclError status = checkOption(__func__, opt, true)) return status;
     auto context = sim::currentContext();
-    if (!context) return fail(__func__, ACL_ERROR_RT_CONTEXT_NULL, sim::kNoContextText);
+    if (!context) return fail(__func__, ACL_ERROR_RT_CONTEXT_NULL, sim::noContext());
     if (aclError status = setProcessOption(__func__, opt, value)) return status;
     std::lock_guard lock(context->optionMutex);
     context->options[opt] = value;
@@ -137,7 +137,7 @@ aclError aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t *value) {
     if (value == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "value is null");
     if (aclError status = checkOption(__func__, opt, true)) return status;
     auto context = sim::currentContext();
-    if (!context) return fail(__func__, ACL_ERROR_RT_CONTEXT_NULL, sim::kNoContextText);
+    if (!context) return fail(__func__, ACL_ERROR_RT_CONTEXT_NULL, sim::noContext());
     std::lock_guard lock(context->optionMutex);
     auto found = context->options.find(opt);
     if (found == context->options.end()) {

@@ -1,0 +1,45 @@
+// What was found so far.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "checker/finding.hpp"
+
+namespace sim {
+
+// A call that failed.
+struct Failure {
+    Origin origin;
+    int32_t status;
+    std::string text;
+};
+
+struct KeptFinding {
+    Finding finding;
+    size_t count;
+    std::optional<Failure> firstFailure;  // of the process, before the finding
+};
+
+struct FindingTotals {
+    size_t findings = 0;     // each mistake once
+    size_t occurrences = 0;
+    size_t failing = 0;      // occurrences that are more than advice
+    size_t suppressed = 0;
+};
+
+// All of these speak of the watch that began last, or of the process.
+FindingTotals findingTotals();
+std::optional<KeptFinding> findingAt(size_t index);
+void clearFindings();
+
+// Until the watch ends, findings are kept apart: they are not printed and do not count for the process.
+void beginWatch();
+void endWatch();
+
+// Remembers the first failing call of the process in strict mode.
+void noteFailure(const char *api, int32_t status, const std::string &text);
+
+}  // namespace sim

@@ -1,0 +1,133 @@
+#include "checker/leaks.hpp"
+
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "checker/finding.hpp"
+#include "core/device_memory.hpp"
+#include "core/entry.hpp"
+#include "core/executor.hpp"
+#include "runtime/host_memory.hpp"
+
+namespace sim::checker {
+namespace {
+
+// What was told at aclFinalize is not told again when the process ends.
+bool isNews(const void *address) {
+    static std::mutex &mutex = *new std::mutex;
+    static std::set<const void *> &told = *new std::set<const void *>;
+    std::lock_guard lock(mutex);
+    return told.insert(address).second;
+}
+
+struct Leak {
+    Finding finding;
+    size_t count = 0;
+    size_t bytes = 0;
+};
+
+// Leaks of one creating call together, in the order of the first of each.
+class Leaks {
+   public:
+    void add(Finding finding, size_t bytes = 0) {
+        Leak &leak = byCall_[{finding.rule, finding.object.kind, finding.made.api, finding.made.place}];
+        if (leak.count++ == 0) leak.finding = std::move(finding);
+        leak.bytes += bytes;
+    }
+
+    void tell() {
+        for (auto &[call, leak] : byCall_) {
+            std::string what = leak.finding.object.kind + " was never given back";
+            if (leak.count > 1 && leak.bytes > 0) what += ", " + std::to_string(leak.bytes) + " bytes in all";
+            leak.finding.what = leak.finding.what.empty() ? what : leak.finding.what;
+            leak.finding.broken = captureOrigin();
+            if (!leak.finding.broken.isKnown()) leak.finding.broken.api = "the end of the process";
+            report(std::move(leak.finding), leak.count);
+        }
+    }
+
+   private:
+    std::map<std::tuple<std::string, std::string, std::string, const Place *>, Leak> byCall_;
+};
+
+const char *destroyerOf(Kind kind) {
+    switch (kind) {
+        case Kind::Tensor: return "call aclDestroyTensor";
+        case Kind::TensorList: return "call aclDestroyTensorList, which destroys the members too";
+        case Kind::Scalar: return "call aclDestroyScalar";
+        case Kind::ScalarList: return "call aclDestroyScalarList, which destroys the members too";
+        case Kind::IntArray: return "call aclDestroyIntArray";
+        case Kind::FloatArray: return "call aclDestroyFloatArray";
+        case Kind::BoolArray: return "call aclDestroyBoolArray";
+        case Kind::Context: return "call aclrtDestroyContext";
+        case Kind::Stream: return "call aclrtDestroyStream";
+        case Kind::Event: return "call aclrtDestroyEvent";
+        case Kind::Notify: return "call aclrtDestroyNotify";
+        case Kind::AtbContext: return "call atb::DestroyContext, after the operations were destroyed";
+        case Kind::AtbOperation: return "call atb::DestroyOperation";
+        default: return "";  // of the rule
+    }
+}
+
+template <typename Members>
+bool hasDeadMember(const Members &members, Kind kind) {
+    for (const auto *member : members) {
+        if (stateOf(member, kind) == State::Dead) return true;
+    }
+    return false;
+}
+
+// The rule that an object broke by living on.
+const char *ruleFor(Kind kind, const Object &object) {
+    if (kind == Kind::Executor) {
+        const auto &executor = static_cast<const Executor &>(object);
+        return executor.repeatable ? "repeatable-executor-leaked" : "executor-never-run";
+    }
+    bool dead = (kind == Kind::TensorList &&
+                 hasDeadMember(static_cast<const TensorListObject &>(object).members, Kind::Tensor)) ||
+                (kind == Kind::ScalarList &&
+                 hasDeadMember(static_cast<const ScalarListObject &>(object).members, Kind::Scalar));
+    return dead ? "leaked-list" : "leak";
+}
+
+std::string whatFor(const std::string &rule) {
+    if (rule == "executor-never-run") return "an executor was made and phase two never called";
+    if (rule == "repeatable-executor-leaked") return "a repeatable executor was never destroyed";
+    if (rule == "leaked-list") return "the members of a list were destroyed on their own, and the list never";
+    return "";
+}
+
+}  // namespace
+
+void reportLeakedHandles(bool endedByPackage) {
+    Leaks leaks;
+    forEachHandle([&](Kind kind, void *handle, const Object &object) {
+        if (object.implicit || (endedByPackage && object.made.ofPackage) || !isNews(handle)) return;
+        const char *rule = ruleFor(kind, object);
+        const bool plain = std::string(rule) == "leak";
+        leaks.add({rule, whatFor(rule), {kindName(kind), handle, object.text()}, object.made, {}, {},
+                   plain ? destroyerOf(kind) : ""});
+    });
+    leaks.tell();
+}
+
+void reportLeakedMemory(bool endedByPackage) {
+    Leaks leaks;
+    for (const AllocationInfo &memory : liveAllocations()) {
+        if ((endedByPackage && memory.made.ofPackage) || !isNews(memory.address)) continue;
+        leaks.add({"leak", "", {"device memory", memory.address, std::to_string(memory.size) + " bytes"}, memory.made,
+                   {}, {}, "call aclrtFree"}, memory.size);
+    }
+    for (const PinnedRange &memory : pinnedAllocations()) {
+        if ((endedByPackage && memory.made.ofPackage) || !isNews(memory.address)) continue;
+        leaks.add({"leak", "", {"pinned host memory", memory.address, std::to_string(memory.size) + " bytes"},
+                   memory.made, {}, {}, "call aclrtFreeHost"}, memory.size);
+    }
+    leaks.tell();
+}
+
+}  // namespace sim::checker

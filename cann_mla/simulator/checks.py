@@ -1,0 +1,254 @@
+"""The checks of strict mode from Python: switching them on, and what they found."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cann_mla.libraries import Library
+
+EXIT_STATUS = 99
+"""Exit status of a program that would have returned 0, but has findings in strict mode."""
+
+
+@dataclass(frozen=True)
+class FoundObject:
+    """The object that a finding is about.
+
+    Attributes
+    ----------
+    kind : str
+        ``"aclTensor"``, ``"device memory"``, ...
+    handle : str or None
+        Handle or address, in hexadecimal.
+    text : str
+        What it is like: ``"[2, 16] BF16 ND"``.
+    """
+
+    kind: str
+    handle: str | None
+    text: str
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of the C interface.
+
+    Attributes
+    ----------
+    api : str
+        The C function.
+    thread : int
+        Number of the calling thread, from 1; 0 if there was none.
+    stream : int or None
+        Id of the stream that the call is about.
+    where : tuple of str
+        Lines that led to the call, innermost first: ``"train.py:12 in step"``, or frames of the C stack.
+    """
+
+    api: str
+    thread: int
+    stream: int | None
+    where: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class FailedCall:
+    """The first call of the process that failed, in strict mode.
+
+    Attributes
+    ----------
+    api : str
+        The C function.
+    status : int
+        What it returned.
+    text : str
+        The error text.
+    where : tuple of str
+        As in :class:`Call`.
+    """
+
+    api: str
+    status: int
+    text: str
+    where: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A rule of CANN that the program broke.
+
+    Attributes
+    ----------
+    rule : str
+        Stable id, such as ``"use-after-destroy"``.
+    group : {"lifetime", "memory", "order", "process", "semantic"}
+    what : str
+        What happened.
+    object : FoundObject or None
+    made : Call or None
+        The call that made the object.
+    broken : Call or None
+        The call that broke the rule.
+    first_failure : FailedCall or None
+        The first call of the process that failed before.
+    rule_text, fix : str
+        What CANN demands, and what to do.
+    count : int
+        How often it was met at these places.
+    advice : bool
+        Legal, though hardly meant: does not fail a program.
+    text : str
+        All of it as a paragraph.
+    """
+
+    rule: str
+    group: str
+    what: str
+    object: FoundObject | None
+    made: Call | None
+    broken: Call | None
+    first_failure: FailedCall | None
+    rule_text: str
+    fix: str
+    count: int
+    advice: bool
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def set_strict(on: bool) -> bool:
+    """Switch strict mode on or off. It never changes a status; it slows calls down.
+
+    What was made while it was off has no known origin, and its memory counts as written.
+
+    Returns
+    -------
+    bool
+        Whether it was on before.
+    """
+    library = _simulator()
+    before = bool(library.cannMlaSimGetStrict())
+    library.cannMlaSimSetStrict(1 if on else 0)
+    return before
+
+
+def findings() -> list[Finding]:
+    """What was found so far, each mistake once; inside of :func:`watch`, since the watch began."""
+    library = _simulator()
+    found: list[Finding] = []
+    while True:
+        finding = _finding(library, len(found))
+        if finding is None:
+            return found
+        found.append(finding)
+
+
+def clear_findings() -> None:
+    """Forget what was found, and the first failing call."""
+    _simulator().cannMlaSimClearFindings()
+
+
+def load_suppressions(path: str | os.PathLike[str]) -> None:
+    """Suppress the findings that a file names, in addition to those of ``CANN_MLA_SIM_SUPPRESSIONS``.
+
+    Parameters
+    ----------
+    path : path
+        One suppression a line; ``#`` begins a comment. ``rule api=PATTERN where=PATTERN``, all of them shell patterns
+        and the last two optional: the C function and a frame of the creating or the breaking call.
+
+    Raises
+    ------
+    CannError
+        If the file cannot be read, or a line not understood.
+    """
+    library = _simulator()
+    library.check(library.cannMlaSimLoadSuppressions(os.fsencode(path)), "cannMlaSimLoadSuppressions", "load")
+
+
+class Watch:
+    """What :func:`watch` found."""
+
+    def __init__(self) -> None:
+        self._findings: list[Finding] | None = None
+
+    @property
+    def findings(self) -> list[Finding]:
+        """Those so far while the watch lasts, all of them afterwards."""
+        return findings() if self._findings is None else self._findings
+
+    @property
+    def rules(self) -> list[str]:
+        """The rules that were broken, in the order of the findings."""
+        return [finding.rule for finding in self.findings]
+
+
+@contextmanager
+def watch() -> Iterator[Watch]:
+    """Check a piece of code in strict mode.
+
+    Findings of the block belong to the watch: they are not printed, and do not fail the process. The block is that of
+    all threads. Leaks are looked for at ``aclFinalize`` and at the end of the process only.
+
+    Yields
+    ------
+    Watch
+    """
+    library = _simulator()
+    library.cannMlaSimBeginWatch()
+    watching = Watch()
+    before = set_strict(True)
+    try:
+        yield watching
+    finally:
+        set_strict(before)
+        watching._findings = findings()
+        library.cannMlaSimEndWatch()
+
+
+def tell_lines(library: Library) -> None:
+    """Let a simulator that was just loaded name the lines of Python that lead to its calls."""
+    from cann_mla.binding import abi, compiled
+
+    setter = library.address("cannMlaSimSetLocator")
+    if setter is None:  # an older library, named by CANN_MLA_SIM_LIBRARY
+        return
+    import atexit
+
+    locator = compiled("_locator")
+    package, python = Path(__file__).resolve().parents[1], Path(os.__file__).resolve().parent
+    locator.install(int(abi().ffi.cast("uintptr_t", setter)), f"{package}/", f"{python}/")
+    atexit.register(locator.uninstall)  # no thread may ask for lines once the interpreter is gone
+
+
+def _simulator() -> Library:
+    from cann_mla.libraries import load
+
+    library = load()
+    if library.backend != "sim":
+        raise RuntimeError(f"{library!r} is not the simulator; set CANN_MLA_BACKEND=sim before CANN is loaded")
+    return library
+
+
+def _finding(library: Library, index: int) -> Finding | None:
+    from cann_mla.binding import abi
+
+    ffi = abi().ffi
+    text = library.cannMlaSimFindingJson(index)
+    if text == ffi.NULL:
+        return None
+    parts: dict[str, Any] = json.loads(ffi.string(text).decode(errors="replace"))
+    for key, kind in (("object", FoundObject), ("made", Call), ("broken", Call), ("first_failure", FailedCall)):
+        if parts[key] is not None:
+            values = {name: tuple(v) if isinstance(v, list) else v for name, v in parts[key].items()}
+            parts[key] = kind(**values)
+    return Finding(**parts, text=ffi.string(library.cannMlaSimFindingText(index)).decode(errors="replace"))
