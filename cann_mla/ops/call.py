@@ -132,13 +132,32 @@ class OperatorCall:
         return tensor
 
     def run(self) -> None:
-        """Both phases. Returns when the work is queued; with arrays to update, when it is done."""
+        """Both phases. Returns when the work is queued; with arrays to update, when it is done.
+
+        Raises
+        ------
+        ValueError
+            If an operand of an ATB operator is a strided view.
+        CannError
+            If CANN refuses.
+        """
+        if self._operator.signature.with_role(Role.CONTEXT):
+            self._check_dense()
         self._operator(stream=self._stream, **self._arguments)
         if self._written_back:
             self._stream.synchronize()
         for tensor, array in self._written_back:
             array[...] = tensor.to_numpy()
         self._outputs.pop_all()
+
+    def _check_dense(self) -> None:
+        """Refuse what ATB would read as if it had no strides and began with its memory."""
+        for name, value in self._arguments.items():
+            if isinstance(value, Tensor) and not value.layout.dense:
+                raise ValueError(
+                    f"{name} is a strided view ({value.describe()}), but ATB reads the memory from its start, element "
+                    "by element; make a copy of it"
+                )
 
     def _write_back(self, name: str, tensor: Tensor, value: Operand) -> None:
         if not isinstance(value, np.ndarray):

@@ -95,3 +95,15 @@ def test_rows_without_keys_need_the_previous_output(stream: cann_mla.Stream) -> 
     with pytest.raises(ValueError, match="0 keys leaves its rows"):
         ops.ring_mla(*operands(), [3, 3], [6, 0], previous=first, output=output, softmax_lse=lse, stream=stream)
     stream.synchronize()
+
+
+def test_views_are_refused_because_atb_does_not_see_their_strides(stream: cann_mla.Stream) -> None:
+    whole = cann_mla.Tensor.zeros((4, 6, 128), "BF16")
+    with pytest.raises(ValueError, match="querySplit1 is a strided view"):
+        ops.ring_mla(whole.transpose(1, 0, 2), *operands()[1:], [6], stream=stream)
+    longer = cann_mla.Tensor.zeros((7, 4, 128), "BF16")
+    with pytest.raises(ValueError, match="output is a strided view"):
+        ops.ring_mla(
+            *operands(), [6], output=longer.view((6, 4, 128), offset=512),
+            softmax_lse=cann_mla.Tensor.zeros((4, 6), "FP32"), stream=stream,
+        )  # fmt: skip
