@@ -15,4 +15,7 @@ std::optional<Rejection> checkSteps(const Params &params);
 
 Kernel makeKernel(const Params &params);
 
+// `count` dense elements in another dtype, in the calling thread. Faults for dtypes without a kernel.
+void convert(aclDataType from, aclDataType to, const void *source, void *destination, int64_t count);
+
 }  // namespace sim::cast

@@ -85,7 +85,7 @@ void withCarrier(aclDataType dtype, const Visit &visit) {
 }
 
 template <typename To, typename From>
-void convert(const From *source, To *destination, int64_t count) {
+void convertEach(const From *source, To *destination, int64_t count) {
     for (int64_t i = 0; i < count; ++i) destination[i] = convertOne<To>(source[i]);
 }
 
@@ -106,10 +106,10 @@ void convertStretch(aclDataType from, aclDataType to, const void *source, void *
                     values = decoded.data();
                 }
             }
-            if (!isCarriedAsFloat(to)) return convert(values, static_cast<To *>(destination) + at, count);
+            if (!isCarriedAsFloat(to)) return convertEach(values, static_cast<To *>(destination) + at, count);
             if constexpr (std::is_same_v<To, float>) {
                 result.resize(static_cast<size_t>(count));
-                convert(values, result.data(), count);
+                convertEach(values, result.data(), count);
                 encode(to, result.data(), count, destination, at);
             }
         });
@@ -117,6 +117,11 @@ void convertStretch(aclDataType from, aclDataType to, const void *source, void *
 }
 
 }  // namespace
+
+void convert(aclDataType from, aclDataType to, const void *source, void *destination, int64_t count) {
+    if (from != to) return convertStretch(from, to, source, destination, 0, count);
+    std::memcpy(destination, source, static_cast<size_t>(packedBytes(count, to)));
+}
 
 Kernel makeKernel(const Params &p) {
     aclDataType from = p.self->dtype, to = p.dtype;
@@ -126,10 +131,7 @@ Kernel makeKernel(const Params &p) {
         if (blocked) primitive::failWithoutKernel("a result in FRACTAL_NZ");
         const void *self = launch.in("self");
         void *out = launch.out("out");
-        if (from == to) {
-            std::memcpy(out, self, static_cast<size_t>(packedBytes(count, to)));
-            return;
-        }
+        if (from == to) return convert(from, to, self, out, count);
         numeric::parallelFor(static_cast<size_t>((count + stretch - 1) / stretch), [&](size_t index) {
             int64_t at = static_cast<int64_t>(index) * stretch;
             convertStretch(from, to, self, out, at, std::min(stretch, count - at));
