@@ -41,6 +41,7 @@ class Measurement:
 BENCHMARKS: dict[str, str] = {
     "import": "cann_mla.bench.imports",
     "calls": "cann_mla.bench.calls",
+    "strict": "cann_mla.bench.strict",
     "packing": "cann_mla.bench.packing",
     "headers": "cann_mla.bench.headers",
     "mla_prolog": "cann_mla.bench.mla_prolog",
