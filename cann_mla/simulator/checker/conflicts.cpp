@@ -1,0 +1,199 @@
+#include "checker/conflicts.hpp"
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "checker/words.hpp"
+
+namespace sim::checker {
+namespace {
+
+const char *ruleFor(const Access &earlier, const Access &later) {
+    if (earlier.workspace && later.workspace) return "shared-workspace";
+    bool hostReads = later.actor->onHost && !later.writes;
+    return hostReads ? "read-before-writer" : "unordered-access";
+}
+
+Finding conflictBetween(const Memory &memory, const Access &one, const Access &other, Range common) {
+    bool swap = one.actor->number < other.actor->number;
+    const Access &earlier = swap ? one : other, &later = swap ? other : one;
+    Finding finding;
+    finding.rule = ruleFor(earlier, later);
+    finding.what = nameOf(*later.actor) + (later.writes ? " writes" : " reads") + roleOf(later) + " while " +
+                   nameOf(*earlier.actor) + placeOf(*earlier.actor) + ", which " + (earlier.writes ? "writes" : "reads") +
+                   " the same memory" + roleOf(earlier) + ", may still be running: nothing orders the two (bytes " +
+                   std::to_string(common.begin) + " to " + std::to_string(common.end - 1) + ")";
+    const Access &shown = later.tensor ? later : earlier;
+    finding.object = textOf(memory, shown.operand, shown.tensor.get());
+    finding.made = memory.made;
+    finding.broken = later.actor->origin;
+    return finding;
+}
+
+// The bytes that a queued task touches for sure; of sparse operands nothing is known before it runs.
+Footprint sureBytes(const Use &use) {
+    return use.sparse ? Footprint() : use.where.movedBy(use.memory->offsetOf(use.address));
+}
+
+// A task that may write some of the bytes is queued or running.
+bool writerIsQueued(const Memory &memory, const Footprint &where, const Actor &reader) {
+    for (const Lane *lane : world().lanes()) {
+        for (const auto &task : lane->pending) {
+            if (task->actor->number == reader.number) continue;
+            for (const Use &use : task->uses) {
+                if (use.memory.get() != &memory || !use.writes) continue;
+                if (use.sparse || sureBytes(use).overlap(where)) return true;
+            }
+        }
+    }
+    return false;
+}
+
+Finding freedInUse(const Memory &memory, const Actor &actor, const Actor &user, const char *operand, bool workspace,
+                   const TensorObject *tensor, size_t more) {
+    Finding finding;
+    finding.rule = "freed-in-use";
+    finding.what = nameOf(actor) + " frees " + (workspace ? "the workspace of " : "memory that ") + nameOf(user) +
+                   placeOf(user) + (workspace ? ", which may still be running" : " may still be using");
+    if (!workspace && *operand != '\0') finding.what += std::string(" as ") + operand;
+    if (more > 0) finding.what += ", and " + std::to_string(more) + " more after it";
+    finding.object = textOf(memory, operand, tensor);
+    finding.made = memory.made;
+    finding.broken = actor.origin;
+    finding.fix = user.onHost ? "" : "synchronise stream " + std::to_string(user.origin.stream) +
+                                         " (or wait for an event after the launch) before the memory is freed" +
+                                         (workspace ? ", or keep the workspace" : "");
+    return finding;
+}
+
+}  // namespace
+
+void resolve(Use &use, const Actor &actor, const Lane *lane, Findings &findings) {
+    if (use.address == nullptr) return;
+    use.memory = world().memories.find(use.address);
+    std::shared_ptr<Memory> gone = use.memory ? nullptr : world().memories.findFreed(use.address);
+    // Addresses of freed host memory may be the program's again.
+    if (gone && gone->device == kHostMemory) gone = nullptr;
+    bool byThisStream = use.memory && use.memory->freeing && lane != nullptr && use.memory->freeing->place == lane->place;
+    if (byThisStream) gone = use.memory;
+    if (!gone) return;
+    Finding finding;
+    finding.rule = "use-after-free";
+    finding.what = nameOf(actor) + " uses memory" + (*use.name ? std::string(" as ") + use.name : "") + " that " +
+                   nameOf(Actor{gone->freed, 0, gone->freed.stream < 0}) + placeOf(Actor{gone->freed}) + " freed before";
+    finding.object = textOf(*gone, use.name, use.tensor.get());
+    finding.made = gone->made;
+    finding.broken = actor.origin;
+    findings.push_back(std::move(finding));
+    use.memory = nullptr;
+}
+
+void enter(Memory &memory, Access access, const Clock &known, const std::vector<uint64_t> &toldOf, Findings &findings) {
+    memory.accesses.check(access, known, [&](const Access &other, Range common) {
+        if (std::find(toldOf.begin(), toldOf.end(), other.actor->number) != toldOf.end()) return;
+        findings.push_back(conflictBetween(memory, access, other, common));
+    });
+    if (memory.accesses.isLong()) memory.accesses.forget(world().commonKnowledge());
+    memory.accesses.add(std::move(access), known);
+}
+
+void checkPending(const Memory &memory, const Access &access, Findings &findings) {
+    for (const Lane *lane : world().lanes()) {
+        for (const auto &task : lane->pending) {
+            // What comes after a wait or a host function may come to know of this call.
+            if (task->kind == TaskKind::Wait || task->kind == TaskKind::HostCode) break;
+            if (task->begun || task->host->covers(access.epoch)) continue;
+            for (const Use &use : task->uses) {
+                if (use.memory.get() != &memory || !(use.writes || access.writes)) continue;
+                bool covered = use.sparse && access.where.covers(use.where.movedBy(memory.offsetOf(use.address)));
+                auto common = covered ? std::make_optional(access.where.bounds()) : sureBytes(use).overlap(access.where);
+                if (!common) continue;
+                Access theirs{{}, use.writes, use.workspace, task->epoch, task->actor, use.name, use.tensor};
+                findings.push_back(conflictBetween(memory, access, theirs, *common));
+                task->toldOf.push_back(access.actor->number);
+                break;
+            }
+        }
+    }
+}
+
+void checkWritten(const Use &use, const Footprint &where, const Actor &actor, Findings &findings) {
+    const Memory &memory = *use.memory;
+    if (memory.device == kHostMemory) return;
+    Footprint bytes = where.movedBy(memory.offsetOf(use.address));
+    bool cacheForHost = memory.scattered && actor.onHost;
+    std::optional<size_t> gap = memory.written.firstGap(bytes);
+    if (!gap || (cacheForHost && memory.written.any(bytes.bounds())) || writerIsQueued(memory, bytes, actor)) return;
+    Finding finding;
+    finding.rule = "uninitialised-read";
+    finding.what = nameOf(actor) + " reads" + (*use.name ? std::string(" ") + use.name : "") +
+                   ", but nobody wrote byte " + std::to_string(*gap) + " of the allocation" +
+                   (memory.written.any({0, memory.size}) ? "" : ", nor any other byte of it");
+    finding.object = textOf(memory, use.name, use.tensor.get());
+    finding.made = memory.made;
+    finding.broken = actor.origin;
+    findings.push_back(std::move(finding));
+}
+
+void copyState(const Use &source, const Use &destination) {
+    const size_t from = source.memory->offsetOf(source.address), to = destination.memory->offsetOf(destination.address);
+    const auto &read = source.where.runs();
+    const auto &written = destination.where.runs();
+    if (!source.where.complete() || !destination.where.complete()) {
+        return destination.memory->written.add(destination.where.movedBy(to));
+    }
+    // Both sides hold the same bytes in the same order, in runs that may be cut differently.
+    size_t i = 0, j = 0, doneI = 0, doneJ = 0;
+    while (i < read.size() && j < written.size()) {
+        size_t leftI = read[i].end - read[i].begin - doneI, leftJ = written[j].end - written[j].begin - doneJ;
+        size_t piece = std::min(leftI, leftJ), start = from + read[i].begin + doneI;
+        destination.memory->written.copy(source.memory->written, {start, start + piece}, to + written[j].begin + doneJ);
+        doneI = piece == leftI ? 0 : doneI + piece;
+        doneJ = piece == leftJ ? 0 : doneJ + piece;
+        i += piece == leftI;
+        j += piece == leftJ;
+    }
+}
+
+void checkFree(const Memory &memory, const Actor &actor, const Clock &known, Findings &findings) {
+    struct User {
+        std::shared_ptr<const Actor> actor;
+        const char *operand;
+        bool workspace;
+        std::shared_ptr<const TensorObject> tensor;
+        bool operator<(const User &other) const { return actor->number < other.actor->number; }
+    };
+    std::set<User> users;  // each call once, in the order of the calls
+    for (const Access &access : memory.accesses.all()) {
+        if (known.covers(access.epoch) || access.actor->onHost) continue;
+        users.insert({access.actor, access.operand, access.workspace, access.tensor});
+    }
+    for (const Lane *lane : world().lanes()) {
+        for (const auto &task : lane->pending) {
+            if (known.covers(task->epoch)) continue;
+            for (const Use &use : task->uses) {
+                if (use.memory.get() == &memory) users.insert({task->actor, use.name, use.workspace, use.tensor});
+            }
+        }
+    }
+    if (users.empty()) return;
+    const User &first = *users.begin();
+    findings.push_back(freedInUse(memory, actor, *first.actor, first.operand, first.workspace, first.tensor.get(),
+                                  users.size() - 1));
+}
+
+Finding workLost(const Lane &lane) {
+    Actor actor{captureOrigin(lane.stream), 0, false};
+    Finding finding;
+    finding.rule = "stream-destroyed-with-work";
+    finding.what = std::string(actor.origin.api) + " destroys stream " + std::to_string(lane.stream) +
+                   " while its work may still be running; the last is " + nameOf(*lane.lastWorker) +
+                   placeOf(*lane.lastWorker);
+    finding.object = {"stream", nullptr, "number " + std::to_string(lane.stream)};
+    finding.made = lane.lastWorker->origin;
+    finding.broken = actor.origin;
+    return finding;
+}
+
+}  // namespace sim::checker
