@@ -102,6 +102,21 @@ class SlidingTemplate:
         return self._template[below : below + rows.stop - rows.start, : columns.stop - columns.start]
 
 
+def output_buffer(name: str, content: Array | None, shape: tuple[int, ...], kind: np.dtype[Any]) -> Array:
+    """An output as the call finds it: a copy of what it holds, or zeros.
+
+    Raises
+    ------
+    ValueError
+        If the content has another shape.
+    """
+    if content is None:
+        return np.zeros(shape, kind)
+    if content.shape != shape:
+        raise ValueError(f"{name} has shape {content.shape}, the operands give {shape}")
+    return np.array(content, kind, order="C")
+
+
 def mask_values(mask: Array, work: Any) -> Floats:
     """What a mask adds to scores: BF16 times -3e38, FP16 as it is."""
     values = np.array(widen(mask, work))

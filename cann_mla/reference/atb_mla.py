@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cann_mla.dtypes import Array
+from cann_mla.reference.atb_attention import output_buffer
 from cann_mla.reference.atb_lengths import Sequence, length_list, sequences
 from cann_mla.reference.atb_pages import PagedRows
 from cann_mla.reference.atb_softmax import Scores, StripedSoftmax, scores_for
@@ -105,6 +106,8 @@ def mla(
     q_seq_len: Array | None = None,
     qk_descale: Array | None = None,
     pv_descale: Array | None = None,
+    atten: Array | None = None,
+    lse: Array | None = None,
     head_num: int = 0,
     qk_scale: float = 1.0,
     kv_head_num: int = 1,
@@ -125,7 +128,7 @@ def mla(
         Mode 1: (blocks, 128, 1, 64). Modes 2 and 3: (blocks, 4, 128, 16).
     block_tables : ndarray of int32, shape (B, most blocks)
     context_lens : ndarray of int32, shape (B,)
-        Keys of every sequence, those of the new tokens included. Rows of sequences without keys are 0.
+        Keys of every sequence, those of the new tokens included. Rows of sequences without keys keep what they have.
     mask : ndarray, type of q_rope
         Mask type 1 (SPEC): (N, >= most keys), added to the scaled scores. Mask type 2 (MASK_FREE):
         (125 + 2 qLen, 128) or (B, 125 + 2 qLen, 128), a template that lies on the last keys: token i of a
@@ -135,6 +138,8 @@ def mla(
         New tokens of every sequence, for calc types 1 and 3; otherwise one each.
     qk_descale, pv_descale : ndarray of float32, shape (H,)
         For cache mode 2.
+    atten, lse : ndarray, optional
+        Content of the output buffers before the call; zeros without. Not modified.
     head_num, qk_scale, kv_head_num, mask_type, calc_type, cache_mode
         As the C parameters.
     precision : {"device", "exact"}
@@ -175,16 +180,16 @@ def mla(
     placed = sequences(new_tokens, contexts)
     if operands.causal and any(0 < s.kv_length < s.query_length for s in placed):
         raise ValueError("the keys of a sequence include its new tokens: contextLens must not be below qSeqLen")
-    return _attend_all(operands, placed)
+    return _attend_all(operands, placed, atten, lse)
 
 
-def _attend_all(operands: _Operands, placed: list[Sequence]) -> MlaResult:
+def _attend_all(operands: _Operands, placed: list[Sequence], atten: Array | None, lse: Array | None) -> MlaResult:
     exact, quantised = operands.precision == "exact", operands.cache_mode == INT8_NZCACHE
     kind = np.dtype(np.float64) if exact else operands.q_rope.dtype
     tokens, heads, width = operands.q_nope.shape
     result = MlaResult(
-        np.zeros((tokens, heads, width), kind),
-        np.zeros((tokens, heads, 1), np.float32 if quantised and not exact else kind),
+        output_buffer("attenOut", atten, (tokens, heads, width), kind),
+        output_buffer("lse", lse, (tokens, heads, 1), np.dtype(np.float32) if quantised and not exact else kind),
     )
     for sequence in placed:
         if sequence.kv_length == 0:
@@ -193,10 +198,10 @@ def _attend_all(operands: _Operands, placed: list[Sequence]) -> MlaResult:
         heads_at_once = max(1, _MOST_ROWS // sequence.query_length)
         for first in range(0, heads, heads_at_once):
             part = slice(first, min(first + heads_at_once, heads))
-            output, lse = _attend_sequence(operands, sequence, rows, part)
+            output, logarithm = _attend_sequence(operands, sequence, rows, part)
             count = part.stop - part.start
             result.atten_out[rows, part] = output.reshape(count, -1, width).swapaxes(0, 1)
-            result.lse[rows, part, 0] = lse.reshape(count, -1).T
+            result.lse[rows, part, 0] = logarithm.reshape(count, -1).T
     return result
 
 

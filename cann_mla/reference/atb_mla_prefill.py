@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from cann_mla.dtypes import Array
-from cann_mla.reference.atb_attention import Mask, NoMask, Operands, SlidingTemplate, attend_sequence
+from cann_mla.reference.atb_attention import Mask, NoMask, Operands, SlidingTemplate, attend_sequence, output_buffer
 from cann_mla.reference.atb_lengths import length_list, sequences
 from cann_mla.reference.atb_softmax import scores_for
 from cann_mla.reference.evaluate import Requested
@@ -30,6 +30,7 @@ def mla_prefill(
     q_seq_len: Array,
     kv_seq_len: Array,
     mask: Array | None = None,
+    atten: Array | None = None,
     head_num: int,
     qk_scale: float = 1.0,
     kv_head_num: int = 0,
@@ -49,6 +50,8 @@ def mla_prefill(
         Equal lengths.
     mask : ndarray, same type, shape (512, 512)
         For mask type 2; see :class:`cann_mla.reference.atb_attention.SlidingTemplate`.
+    atten : ndarray, shape of `q`, optional
+        Content of the output buffer before the call, which rows beyond the lengths keep; zeros without.
     head_num, kv_head_num : int
         H; 0 for the latter stands for H.
     mask_type : int
@@ -90,7 +93,7 @@ def mla_prefill(
     scores = scores_for(q.dtype, qk_scale, precision, half=True)
     rule: Mask = SlidingTemplate(mask, placed, scores.work) if mask_type == MASK_FREE else NoMask()
     kind = np.dtype(np.float64) if precision == "exact" else q.dtype
-    output = np.zeros((q.shape[0], head_num, operands.value.shape[2]), kind)
+    output = output_buffer("attenOut", atten, q.shape, kind).reshape(q.shape[0], head_num, -1)
     for sequence in placed:
         for heads, rows, part, _ in attend_sequence(operands, sequence, rule, scores):
             output[rows, heads] = part.swapaxes(0, 1)

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from cann_mla.dtypes import Array
-from cann_mla.reference.atb_attention import BLOCK, Operands, attend_sequence, mask_values
+from cann_mla.reference.atb_attention import BLOCK, Operands, attend_sequence, mask_values, output_buffer
 from cann_mla.reference.atb_lengths import length_list, sequences
 from cann_mla.reference.atb_pages import PagedRows
 from cann_mla.reference.atb_softmax import scores_for
@@ -83,6 +83,7 @@ def self_attention_prefix_encoder(
     kv_seq_len: Array,
     mask: Array | None = None,
     slopes: Array | None = None,
+    attn: Array | None = None,
     mask_type: int = CAUSAL,
     head_num: int,
     kv_head_num: int = 0,
@@ -102,6 +103,8 @@ def self_attention_prefix_encoder(
         (128, 128) for mask type 3, (256, 256) for 4 and 5.
     slopes : ndarray of float32, shape (H,)
         For mask types 4 and 5.
+    attn : ndarray, shape of `query`, optional
+        Content of the output buffer before the call, which rows beyond the lengths keep; zeros without.
     mask_type : int
         3 NORM_COMPRESS, 4 ALIBI_COMPRESS, 5 ALIBI_COMPRESS_SQRT, 9 causal without a mask.
     head_num, kv_head_num : int
@@ -111,7 +114,7 @@ def self_attention_prefix_encoder(
     Returns
     -------
     ndarray
-        Shape of `query`, in its type or float64; rows beyond the lengths are 0.
+        Shape of `query`, in its type or float64.
 
     Raises
     ------
@@ -127,7 +130,8 @@ def self_attention_prefix_encoder(
         raise ValueError(f"seqLen {length_list(seq_len)} exceeds the {query.shape[0]} rows of query")
     scores = scores_for(query.dtype, qk_scale, precision, half=False)
     block, factor = _blocks(mask_type, mask, slopes, head_num, scores.work)
-    output = np.zeros(queries.shape, np.float64 if precision == "exact" else query.dtype)
+    kind = np.dtype(np.float64) if precision == "exact" else query.dtype
+    output = output_buffer("attnOut", attn, query.shape, kind).reshape(queries.shape)
     for sequence in placed:
         prefix = sequence.kv_length - sequence.query_length
         if prefix < 0 or prefix % BLOCK:

@@ -23,7 +23,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cann_mla.dtypes import Array
-from cann_mla.reference.atb_attention import Mask, NoMask, Operands, SlidingTemplate, attend_sequence
+from cann_mla.reference.atb_attention import (
+    Mask,
+    NoMask,
+    Operands,
+    SlidingTemplate,
+    attend_sequence,
+    output_buffer,
+)
 from cann_mla.reference.atb_lengths import Sequence, pair_lengths, sequences
 from cann_mla.reference.atb_softmax import Scores, scores_for
 from cann_mla.reference.attention_numbers import Floats, widen
@@ -148,15 +155,11 @@ def merge(prev_out: Floats, prev_lse: Floats, output: Floats, lse: Floats) -> tu
 def _buffers(operands: Operands, output: Array | None, lse: Array | None, scores: Scores) -> RingMlaResult:
     """Output buffers as the call finds them."""
     tokens, heads = operands.queries[0].shape[:2]
-    exact = scores.work == np.float64
-    kinds = (scores.work if exact else operands.queries[0].dtype, scores.work)
-    shapes = ((tokens, heads, operands.value.shape[2]), (heads, tokens))
-    found = []
-    for name, content, shape, kind in zip(("output", "softmaxLse"), (output, lse), shapes, kinds, strict=True):
-        if content is not None and content.shape != shape:
-            raise ValueError(f"{name} has shape {content.shape}, the operands give {shape}")
-        found.append(np.zeros(shape, kind) if content is None else np.array(content, kind, order="C"))
-    return RingMlaResult(*found)
+    kind = np.dtype(scores.work) if scores.work == np.float64 else operands.queries[0].dtype
+    return RingMlaResult(
+        output_buffer("output", output, (tokens, heads, operands.value.shape[2]), kind),
+        output_buffer("softmaxLse", lse, (heads, tokens), np.dtype(scores.work)),
+    )
 
 
 def _lse_view(lse: Array | None, tokens: int) -> Array:

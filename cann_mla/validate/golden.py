@@ -20,7 +20,12 @@ Array = NDArray[Any]
 PRECISIONS = ("device", "exact")
 
 # Operators that leave outputs, or rows of them, as they found them: their reference wants to know what was there.
-_KEEPS_ROWS = frozenset(("AtbRingMLA", "aclnnKvRmsNormRopeCache", "aclnnKvRmsNormRopeCacheV2"))
+_KEEPS_ROWS = frozenset(
+    (
+        "AtbMLA", "AtbMLAPreFill", "AtbRingMLA", "AtbSelfAttentionPrefixEncoder",
+        "aclnnKvRmsNormRopeCache", "aclnnKvRmsNormRopeCacheV2",
+    )
+)  # fmt: skip
 
 
 class NoGoldenError(Exception):

@@ -229,6 +229,9 @@ def test_flat_heads_hold_the_same() -> None:
     want = self_attention_prefix_encoder(**given).reshape(131, -1)
     np.testing.assert_array_equal(self_attention_prefix_encoder(**flat), want)
     assert (want[130] == 0).all()
+    kept = self_attention_prefix_encoder(**flat, attn=np.full((131, 128), 7, BF16.numpy))
+    assert (kept[130] == 7).all()
+    np.testing.assert_array_equal(kept[:130], want[:130])
 
 
 @pytest.mark.parametrize(

@@ -183,10 +183,18 @@ def test_two_halves_of_the_keys_merge_by_their_lse() -> None:
     np.testing.assert_allclose(lse, whole.lse[..., 0], rtol=1e-10)
 
 
-def test_rows_of_a_sequence_without_keys_are_zero() -> None:
-    result = mla(**operands([0, 9]))
+def test_rows_of_a_sequence_without_keys_keep_what_they_have() -> None:
+    given = operands([0, 9])
+    result = mla(**given)
     assert (result.atten_out[0] == 0).all()
+    before = {"atten": np.full((2, 8, 512), 7, BF16.numpy), "lse": np.full((2, 8, 1), -3, BF16.numpy)}
+    kept = mla(**given, **before)
+    assert (kept.atten_out[0] == 7).all()
+    assert (kept.lse[0] == -3).all()
+    np.testing.assert_array_equal(kept.atten_out[1], result.atten_out[1])
     assert (result.atten_out[1] != 0).any()
+    with pytest.raises(ValueError, match="lse has shape"):
+        mla(**given, lse=np.zeros((2, 8), BF16.numpy))
 
 
 @pytest.mark.parametrize(
