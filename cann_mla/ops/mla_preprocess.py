@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cann_mla.dtypes import FP16, FP32, INT64
-from cann_mla.ops.atb_operands import check_operand, half
+from cann_mla.ops.atb_operands import check_blocked, check_operand, half
 from cann_mla.ops.call import Operand, OperatorCall, check_rank
 from cann_mla.ops.mla_preprocess_operands import (
     INT8_NZCACHE,
@@ -30,6 +30,8 @@ from cann_mla.tensor import Tensor
 
 HIDDEN, NOPE, Q_LORA = 7168, 128, 1536
 DOWN, UP = LATENT + ROPE + Q_LORA, NOPE + ROPE
+_FIXED = {"gamma0": (HIDDEN,), "beta0": (HIDDEN,), "gamma1": (Q_LORA,), "beta1": (Q_LORA,), "gamma2": (LATENT,)}
+_NO_OPERANDS = ("stream", "kv_cache", "kv_cache_rope", "q_out0", "q_out1")
 
 
 @dataclass(frozen=True)
@@ -158,32 +160,26 @@ def mla_preprocess(
     -----
     Source: CANN's documentation of ``AtbMLAPreprocess`` and the kernel of mla_preprocess.
     """
+    given = {name: value for name, value in locals().items() if name not in _NO_OPERANDS}
     check_rank("input", input, 2)
     check_rank("wuk", wuk, 3, 4)
     kind, tokens, heads = half("input", input.dtype), input.shape[0], wuk.shape[0]
     mode, slots = find_cache(kv_cache, kv_cache_rope, kind)
     per_tensor = quant_mode(quant_scale0, quant_offset0, bias0, quant_scale1, quant_offset1, bias1) == PER_TENSOR
-    half_shapes = {
-        "input": (input, (tokens, HIDDEN)), "gamma0": (gamma0, (HIDDEN,)), "beta0": (beta0, (HIDDEN,)),
-        "gamma1": (gamma1, (Q_LORA,)), "beta1": (beta1, (Q_LORA,)), "gamma2": (gamma2, (LATENT,)),
-        "cos": (cos, (tokens, ROPE)), "sin": (sin, (tokens, ROPE)),
-    }  # fmt: skip
-    for name, (operand, shape) in half_shapes.items():
-        check_operand(name, operand, kind, shape)
+    shapes = {"input": (tokens, HIDDEN), "cos": (tokens, ROPE), "sin": (tokens, ROPE), **_FIXED}
+    for name, shape in shapes.items():
+        check_operand(name, given[name], kind, shape)
     check_operand("wuk", wuk, kind, (heads, NOPE, LATENT), (heads, LATENT // 16, NOPE, 16))
-    for name, scale, width in (("de_scale0", de_scale0, DOWN), ("de_scale1", de_scale1, heads * UP)):
-        check_operand(name, scale, INT64 if per_tensor and kind is FP16 else FP32, (width,))
+    for name, width in (("de_scale0", DOWN), ("de_scale1", heads * UP)):
+        check_operand(name, given[name], INT64 if per_tensor and kind is FP16 else FP32, (width,))
     check_slots(slotmapping, tokens, slots)
     check_cache_scales(ctkv_scale, q_nope_scale, mode, kind, heads)
-    given = {
-        "input": input, "gamma0": gamma0, "beta0": beta0, "quant_scale0": quant_scale0,
-        "quant_offset0": quant_offset0, "wdqkv": blocked_weight("wdqkv", wdqkv, DOWN, HIDDEN), "de_scale0": de_scale0,
-        "bias0": bias0, "gamma1": gamma1, "beta1": beta1, "quant_scale1": quant_scale1,
-        "quant_offset1": quant_offset1, "wuq": blocked_weight("wuq", wuq, heads * UP, Q_LORA), "de_scale1": de_scale1,
-        "bias1": bias1, "gamma2": gamma2, "cos": cos, "sin": sin, "wuk": wuk, "slotmapping": slotmapping,
-        "ctkv_scale": ctkv_scale, "q_nope_scale": q_nope_scale,
-    }  # fmt: skip
-    blocked = ["wdqkv", "wuq", *(["wuk"] if len(wuk.shape) == 4 else [])]
+    given["wdqkv"] = blocked_weight("wdqkv", wdqkv, DOWN, HIDDEN)
+    given["wuq"] = blocked_weight("wuq", wuq, heads * UP, Q_LORA)
+    blocked = ["wdqkv", "wuq"]
+    if len(wuk.shape) == 4:
+        check_blocked("wuk", wuk)
+        blocked.append("wuk")
     if mode in (INT8_NZCACHE, NZCACHE):
         blocked += ["kv_cache", "kv_cache_rope"]
     with OperatorCall("AtbMLAPreprocess", stream) as call:
