@@ -1,4 +1,4 @@
-"""Long causal sequences over several ranks: AtbRingMLA in a ring, over MPI.
+"""Long causal sequences over several ranks: AtbRingMLA in a ring, over MPI or HCCL.
 
 Each rank takes two chunks of every sequence, an early and a late one, so that all have the same work. The keys go
 round: while a rank computes with those of one rank, the next ones come in, and the operator merges every result with
@@ -6,9 +6,14 @@ the one before. Nobody ever holds all keys. In the end rank 0 collects the resul
 over all tokens.
 
     mpirun -n 4 python samples/ring_mla_mpi.py
+    mpirun -n 4 python samples/ring_mla_mpi.py --exchange hccl
+
+With HCCL the keys go from device to device, and MPI only starts the ranks and collects the results.
 """
 
 from __future__ import annotations
+
+import argparse
 
 import ml_dtypes
 import numpy as np
@@ -16,7 +21,14 @@ from mpi4py import MPI
 
 import cann_mla
 from cann_mla import ops
-from cann_mla.distributed import ExchangeError, MpiExchange, ShardAttention, ZigZag, ring_attention
+from cann_mla.distributed import (
+    ExchangeError,
+    HcclExchange,
+    MpiExchange,
+    ShardAttention,
+    ZigZag,
+    ring_attention,
+)
 
 LENGTHS = [500, 77]
 HEADS, KV_HEADS = 8, 2
@@ -43,9 +55,8 @@ def operands() -> tuple[list[np.ndarray], list[np.ndarray]]:
     return queries, keys
 
 
-def in_a_ring(stream: cann_mla.Stream) -> tuple[np.ndarray, np.ndarray]:
+def in_a_ring(exchange: MpiExchange | HcclExchange, stream: cann_mla.Stream) -> tuple[np.ndarray, np.ndarray]:
     """Output and lse of this rank's tokens."""
-    exchange = MpiExchange(timeout=TIMEOUT)
     split = ZigZag(LENGTHS, exchange.size)
     rows = split.rows(exchange.rank)
     queries, keys = ([x[rows] for x in group] for group in operands())
@@ -64,11 +75,27 @@ def on_one_rank(stream: cann_mla.Stream) -> tuple[np.ndarray, np.ndarray]:
         return result.output.to_numpy(), result.softmax_lse.to_numpy()
 
 
+def all_shards(transport: str, stream: cann_mla.Stream) -> list[tuple[np.ndarray, np.ndarray]] | None:
+    """What all ranks computed, on rank 0."""
+    if transport == "mpi":
+        return comm.gather(in_a_ring(MpiExchange(timeout=TIMEOUT), stream))
+    with HcclExchange.over_mpi(comm, timeout=TIMEOUT) as exchange:
+        return comm.gather(in_a_ring(exchange, stream))
+
+
+def own_device() -> int:
+    """The ranks of a host take its devices in turn."""
+    return comm.Split_type(MPI.COMM_TYPE_SHARED).rank % cann_mla.Device.count()
+
+
 def main() -> None:
     """Compute both ways, compare."""
-    with cann_mla.Device(0), cann_mla.Stream() as stream:
-        shards = comm.gather(in_a_ring(stream))
-        if comm.rank:
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--exchange", choices=("mpi", "hccl"), default="mpi")
+    transport = parser.parse_args().exchange
+    with cann_mla.Device(own_device()), cann_mla.Stream() as stream:
+        shards = all_shards(transport, stream)
+        if shards is None:
             return
         split = ZigZag(LENGTHS, comm.size)
         output = split.join([output for output, _ in shards]).astype(np.float32)

@@ -7,14 +7,15 @@
 ...     ring_attention(attention, key_split1[rows], key_split2[rows], value[rows])
 ...     output, softmax_lse = attention.result()
 
-Between the ranks goes what an :class:`Exchange` carries; :class:`MpiExchange` does so from host memory. mpi4py (the
-extra ``mpi``) is loaded when one is made.
+Between the ranks goes what an :class:`Exchange` carries: :class:`MpiExchange` from host memory, :class:`HcclExchange`
+from device memory. mpi4py (the extra ``mpi``) is loaded when one is made over MPI.
 """
 
 from __future__ import annotations
 
 from cann_mla.distributed.all_gather import all_gather_attention
-from cann_mla.distributed.exchange import Exchange, ExchangeError, ExchangeTimeoutError, Pending
+from cann_mla.distributed.exchange import Exchange, ExchangeError, ExchangeTimeoutError, HostBlocks, Pending
+from cann_mla.distributed.hccl import HcclExchange
 from cann_mla.distributed.mpi import MpiExchange
 from cann_mla.distributed.ring import ring_attention, ring_context
 from cann_mla.distributed.schedule import BlockCall, RingStep, block_calls, ring_schedule
@@ -26,6 +27,8 @@ __all__ = [
     "Exchange",
     "ExchangeError",
     "ExchangeTimeoutError",
+    "HcclExchange",
+    "HostBlocks",
     "MpiExchange",
     "Pending",
     "RingStep",

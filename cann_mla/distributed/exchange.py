@@ -1,15 +1,20 @@
-"""What ranks need of a transport to pass keys on."""
+"""What ranks need of a transport to pass keys on, and of the memory that it carries."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from contextlib import ExitStack
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-Buffer = npt.NDArray[np.uint8]
-"""Host memory, contiguous, one-dimensional."""
+from cann_mla.runtime.stream import Stream
+from cann_mla.tensor import Tensor
+
+Array = npt.NDArray[Any]
+Block = TypeVar("Block")
+"""An array in the memory that a transport works with: an ndarray on the host, or a Tensor on the device."""
 
 
 class ExchangeError(RuntimeError):
@@ -21,7 +26,7 @@ class ExchangeTimeoutError(ExchangeError, TimeoutError):
 
 
 class Pending(Protocol):
-    """A transfer under way. Its buffers belong to it until `wait` returns."""
+    """A transfer under way. Its blocks belong to it until `wait` returns."""
 
     def wait(self) -> None:
         """Wait until what is sent may be overwritten and what is received is there.
@@ -31,12 +36,12 @@ class Pending(Protocol):
         ExchangeTimeoutError
             If that takes longer than the exchange allows.
         ExchangeError
-            If the transport fails, or the message has another size than the buffer.
+            If the transport fails, or the message has another size than the block.
         """
 
 
-class Exchange(Protocol):
-    """A transport between the ranks of a ring."""
+class Exchange(Protocol[Block]):
+    """A transport between the ranks of a ring. A message is a sequence of blocks."""
 
     @property
     def rank(self) -> int:
@@ -46,16 +51,52 @@ class Exchange(Protocol):
     def size(self) -> int:
         """Number of ranks."""
 
-    def pass_on(self, sent: Buffer, received: Buffer, step: int) -> Pending:
+    def own(self, given: Array | Tensor, owner: ExitStack, stream: Stream) -> Block:
+        """What this rank brings, as a block: copied only if it is not one already.
+
+        A tensor may still be written by work queued on the stream. What is made for it closes with its owner.
+        """
+
+    def room(self, shape: Sequence[int], dtype: np.dtype[Any], owner: ExitStack) -> Block:
+        """A block to receive into, which closes with its owner."""
+
+    def operand(self, block: Block, rows: slice, owner: ExitStack, stream: Stream) -> Tensor:
+        """Some rows of a block for a kernel that is queued on the stream; the tensor closes with its owner."""
+
+    def pass_on(self, sent: Sequence[Block], received: Sequence[Block], step: int) -> Pending:
         """Start to send to the next rank and to receive from the one before; `step` tells messages apart."""
 
-    def all_gather(self, sent: Buffer, received: Sequence[Buffer]) -> Pending:
-        """Start to send to all ranks, and to receive from each, this one included, into its buffer."""
+    def all_gather(self, sent: Sequence[Block], received: Sequence[Sequence[Block]]) -> Pending:
+        """Start to send to all other ranks, and to receive from each into its blocks; those of this rank stay."""
 
 
-def check_buffer(name: str, buffer: npt.NDArray[Any]) -> None:
-    """Refuse what is not a :data:`Buffer`."""
-    if buffer.dtype != np.uint8 or buffer.ndim != 1 or not buffer.flags.c_contiguous:
-        raise ValueError(
-            f"{name} must be a contiguous array of uint8 of one dimension, not {buffer.dtype} {buffer.shape}"
-        )
+class HostBlocks:
+    """The part of an :class:`Exchange` that is about memory, for transports between hosts: blocks are arrays."""
+
+    def own(self, given: Array | Tensor, owner: ExitStack, stream: Stream) -> Array:
+        """See :meth:`.Exchange.own`."""
+        if isinstance(given, Tensor):
+            stream.synchronize()
+            return given.to_numpy()
+        return np.ascontiguousarray(given)
+
+    def room(self, shape: Sequence[int], dtype: np.dtype[Any], owner: ExitStack) -> Array:
+        """See :meth:`.Exchange.room`."""
+        return np.empty(shape, dtype)
+
+    def operand(self, block: Array, rows: slice, owner: ExitStack, stream: Stream) -> Tensor:
+        """See :meth:`.Exchange.operand`."""
+        return owner.enter_context(Tensor.from_numpy(block[rows], device=stream.device, stream=stream))
+
+
+def check_timeout(timeout: float) -> float:
+    """Refuse what is no time to wait, in seconds."""
+    if not timeout > 0:
+        raise ValueError(f"timeout must be above 0 seconds, not {timeout}")
+    return float(timeout)
+
+
+def check_gathered(received: Sequence[Any], size: int) -> None:
+    """Refuse another number of messages than there are ranks."""
+    if len(received) != size:
+        raise ValueError(f"all_gather needs blocks for {size} ranks, not for {len(received)}")

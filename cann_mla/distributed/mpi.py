@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from cann_mla.distributed.exchange import Buffer, ExchangeError, ExchangeTimeoutError, check_buffer
+import numpy as np
 
+from cann_mla.distributed.exchange import (
+    Array,
+    ExchangeError,
+    ExchangeTimeoutError,
+    HostBlocks,
+    check_gathered,
+    check_timeout,
+)
+
+Message = tuple[int, Sequence[Array]]
+"""Another rank, and the blocks that go there or come from there."""
 POLL_SECONDS = 2e-4  # between two looks at the requests: the cores are the kernel's
 
 
-class MpiExchange:
+class MpiExchange(HostBlocks):
     """The ranks of an MPI communicator.
 
     Parameters
@@ -35,12 +46,10 @@ class MpiExchange:
     """
 
     def __init__(self, comm: Any = None, *, timeout: float = 60.0) -> None:
-        self._mpi = _mpi()
+        self._mpi = mpi4py_module("MpiExchange")
         self._comm = self._mpi.COMM_WORLD.Dup() if comm is None else comm
-        if not timeout > 0:
-            raise ValueError(f"timeout must be above 0 seconds, not {timeout}")
-        self._timeout = timeout
-        self._abandoned: list[Any] = []  # with their buffers, which MPI may still touch
+        self._timeout = check_timeout(timeout)
+        self._abandoned: list[Any] = []  # with their blocks, which MPI may still touch
 
     @property
     def rank(self) -> int:
@@ -52,49 +61,48 @@ class MpiExchange:
         """Number of ranks."""
         return int(self._comm.size)
 
-    def pass_on(self, sent: Buffer, received: Buffer, step: int) -> MpiPending:
+    def pass_on(self, sent: Sequence[Array], received: Sequence[Array], step: int) -> MpiPending:
         """See :meth:`.Exchange.pass_on`."""
-        check_buffer("sent", sent)
-        check_buffer("received", received)
         after, before = (self.rank + 1) % self.size, (self.rank - 1) % self.size
         what = f"in step {step} of the ring, to send to rank {after} and to receive from rank {before}"
-        return self._start(
-            what,
-            lambda: [
-                self._comm.Irecv([received, self._mpi.BYTE], before, step),
-                self._comm.Isend([sent, self._mpi.BYTE], after, step),
-            ],
-            received.nbytes,
-        )
+        return self._start(what, [(after, sent)], [(before, received)], step)
 
-    def all_gather(self, sent: Buffer, received: Sequence[Buffer]) -> MpiPending:
+    def all_gather(self, sent: Sequence[Array], received: Sequence[Sequence[Array]]) -> MpiPending:
         """See :meth:`.Exchange.all_gather`."""
-        check_buffer("sent", sent)
-        if len(received) != self.size or received[self.rank].size != sent.size:
-            raise ValueError(f"all_gather needs {self.size} buffers, the one of this rank as long as what it sends")
-        received[self.rank][:] = sent
+        check_gathered(received, self.size)
         others = [rank for rank in range(self.size) if rank != self.rank]
-        return self._start(
-            "to gather the shards of all ranks",
-            lambda: [
-                *(self._comm.Irecv([received[rank], self._mpi.BYTE], rank, 0) for rank in others),
-                *(self._comm.Isend([sent, self._mpi.BYTE], rank, 0) for rank in others),
-            ],
-            None,
-        )
+        what = "to gather the shards of all ranks"
+        return self._start(what, [(rank, sent) for rank in others], [(rank, received[rank]) for rank in others], 0)
 
-    def _start(self, what: str, post: Callable[[], list[Any]], expected: int | None) -> MpiPending:
+    def _start(self, what: str, sent: list[Message], received: list[Message], step: int) -> MpiPending:
+        """Post all blocks of all messages; the tag tells steps and blocks apart."""
+        pending = MpiPending(self, what)
         try:
-            return MpiPending(self, what, post(), expected)
+            for peer, blocks in received:
+                for index, block in enumerate(blocks):
+                    request = self._comm.Irecv([_bytes(block), self._mpi.BYTE], peer, step * len(blocks) + index)
+                    pending.add(request, block.nbytes)
+            for peer, blocks in sent:
+                for index, block in enumerate(blocks):
+                    request = self._comm.Isend([_bytes(block), self._mpi.BYTE], peer, step * len(blocks) + index)
+                    pending.add(request, None)
         except self._mpi.Exception as error:
             raise ExchangeError(f"rank {self.rank} of {self.size} failed {what}: {error}") from error
+        return pending
 
 
 class MpiPending:
     """Requests of one transfer; see :class:`.Pending`."""
 
-    def __init__(self, exchange: MpiExchange, what: str, requests: list[Any], expected: int | None) -> None:
-        self._exchange, self._what, self._requests, self._expected = exchange, what, requests, expected
+    def __init__(self, exchange: MpiExchange, what: str) -> None:
+        self._exchange, self._what = exchange, what
+        self._requests: list[Any] = []
+        self._expected: list[int | None] = []
+
+    def add(self, request: Any, expected: int | None) -> None:
+        """Wait for one more request; one that receives says how many bytes it expects."""
+        self._requests.append(request)
+        self._expected.append(expected)
 
     def wait(self) -> None:
         """See :meth:`.Pending.wait`."""
@@ -113,19 +121,28 @@ class MpiPending:
                 time.sleep(POLL_SECONDS)
         except mpi.Exception as error:
             raise ExchangeError(f"{where} failed {self._what}: {error}") from error
-        got = statuses[0].Get_count(mpi.BYTE) if statuses else None
-        if self._expected is not None and got != self._expected:
-            raise ExchangeError(
-                f"{where} received {got} bytes instead of {self._expected} {self._what}; "
-                "all ranks must be given the same lengths, heads and dtype"
-            )
+        for expected, status in zip(self._expected, statuses, strict=True):
+            if expected is not None and (got := status.Get_count(mpi.BYTE)) != expected:
+                raise ExchangeError(
+                    f"{where} received {got} bytes instead of {expected} {self._what}; "
+                    "all ranks must be given the same lengths, heads and dtype"
+                )
 
 
-def _mpi() -> Any:
+def _bytes(block: Array) -> Array:
+    """A contiguous block as MPI takes it, without a copy."""
+    flat = block.view()
+    flat.shape = (block.size,)  # raises if that would need a copy
+    octets: Array = flat.view(np.uint8)
+    return octets
+
+
+def mpi4py_module(what: str) -> Any:
+    """The module ``mpi4py.MPI``, which starts MPI; `what` needs it."""
     try:
         from mpi4py import MPI
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            "MpiExchange needs mpi4py: pip install 'cann_mla[mpi]', and an MPI ('pip install mpich', or the cluster's)"
+            f"{what} needs mpi4py: pip install 'cann_mla[mpi]', and an MPI ('pip install mpich', or the cluster's)"
         ) from error
     return MPI

@@ -1,4 +1,4 @@
-"""What one rank has: its queries on the device, the result of their attention so far, and keys as messages."""
+"""What one rank has: its queries on the device, and the result of their attention over the keys seen so far."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cann_mla.distributed.exchange import Buffer, Exchange
+from cann_mla.distributed.exchange import Array, Exchange
+from cann_mla.distributed.schedule import block_calls
 from cann_mla.distributed.zigzag import ZigZag
+from cann_mla.dtypes import dtype
 from cann_mla.ops.ring_mla import (
     NATURAL_SCALE,
     NOPE_SIZE,
@@ -23,13 +25,12 @@ from cann_mla.ops.ring_mla import (
 from cann_mla.runtime.stream import Stream
 from cann_mla.tensor import Tensor
 
-Array = npt.NDArray[Any]
 KEY_NAMES = ("key_split1", "key_split2", "value")
 KEY_SIZES = (NOPE_SIZE, ROPE_SIZE, VALUE_SIZE)
 
 
 class KeyLayout(NamedTuple):
-    """How keys and values lie in a message: key_split1, key_split2 and value one after the other.
+    """Sizes of the keys and values of a rank: key_split1, key_split2 and value, each (tokens, heads, size).
 
     Attributes
     ----------
@@ -43,33 +44,23 @@ class KeyLayout(NamedTuple):
     dtype: np.dtype[Any]
 
     @property
-    def nbytes(self) -> int:
-        """Size of the message."""
-        return self.tokens * self.heads * sum(KEY_SIZES) * self.dtype.itemsize
+    def shapes(self) -> list[tuple[int, int, int]]:
+        """Shapes of key_split1, key_split2 and value."""
+        return [(self.tokens, self.heads, size) for size in KEY_SIZES]
 
-    def pack(self, keys: Sequence[Array]) -> Buffer:
-        """A message of key_split1, key_split2 and value.
+    def check(self, keys: Sequence[Array | Tensor]) -> None:
+        """Refuse other keys.
 
         Raises
         ------
         ValueError
             If one of them has another shape or dtype than the layout.
         """
-        message = np.empty(self.nbytes, np.uint8)
-        for name, given, place in zip(KEY_NAMES, keys, self.arrays(message), strict=True):
-            if given.shape != place.shape or given.dtype != place.dtype:
+        for name, given, shape in zip(KEY_NAMES, keys, self.shapes, strict=True):
+            if tuple(given.shape) != shape or dtype(given.dtype) != dtype(self.dtype):
                 raise ValueError(
-                    f"{name} must be {place.dtype} {list(place.shape)} on this rank, "
-                    f"not {given.dtype} {list(given.shape)}"
+                    f"{name} must be {self.dtype} {list(shape)} on this rank, not {given.dtype} {list(given.shape)}"
                 )
-            place[...] = given
-        return message
-
-    def arrays(self, message: Buffer) -> list[Array]:
-        """Views of key_split1, key_split2 and value in a message, each (tokens, heads, size)."""
-        ends = np.cumsum([self.tokens * self.heads * size for size in KEY_SIZES])
-        parts = np.split(message.view(self.dtype), ends[:-1])
-        return [p.reshape(self.tokens, self.heads, size) for p, size in zip(parts, KEY_SIZES, strict=True)]
 
 
 class ShardAttention:
@@ -79,7 +70,8 @@ class ShardAttention:
     ----------
     split : ZigZag
     exchange : Exchange
-        Of as many ranks as the split.
+        Of as many ranks as the split. It decides where keys wait for their turn: with :class:`.MpiExchange` in host
+        memory, with :class:`.HcclExchange` on the device.
     query_split1, query_split2 : ndarray of float16 or bfloat16, shapes (T, H, 128), (T, H, 64)
         Rows ``split.rows(exchange.rank)`` of the queries.
     stream : Stream
@@ -100,7 +92,7 @@ class ShardAttention:
     def __init__(
         self,
         split: ZigZag,
-        exchange: Exchange,
+        exchange: Exchange[Any],
         query_split1: Array,
         query_split2: Array,
         *,
@@ -125,19 +117,42 @@ class ShardAttention:
             early = sum(split.chunk_lengths(self._chunks[0]))
             for part, chunk in ((slice(early), self._chunks[0]), (slice(early, None), self._chunks[1])):
                 padded = [_pad(query[part], split.chunk_lengths(chunk)) for query in (query_split1, query_split2)]
-                self._queries.append(self.upload(padded, owned))
+                made = (Tensor.from_numpy(query, device=stream.device, stream=stream) for query in padded)
+                self._queries.append(tuple(owned.enter_context(tensor) for tensor in made))
             self._owned = owned.pop_all()
 
-    def layouts(self, tokens: Sequence[int], key_split1: Array) -> list[KeyLayout]:
-        """Messages of `tokens` keys from each rank, all with as many heads as the keys of this one."""
-        if key_split1.ndim != 3:
-            raise ValueError(f"key_split1 must have the shape (T, Hk, {NOPE_SIZE}), not {key_split1.shape}")
-        return [KeyLayout(n, key_split1.shape[1], self.dtype) for n in tokens]
+    def layouts(self, tokens: Sequence[int], keys: Sequence[Array | Tensor]) -> list[KeyLayout]:
+        """Keys of each rank, `tokens` of them, all with as many heads as those of this one, which are checked."""
+        shape = tuple(keys[0].shape)
+        if len(shape) != 3:
+            raise ValueError(f"key_split1 must have the shape (T, Hk, {NOPE_SIZE}), not {shape}")
+        layouts = [KeyLayout(n, shape[1], self.dtype) for n in tokens]
+        layouts[self.exchange.rank].check(keys)
+        return layouts
 
-    def upload(self, arrays: Sequence[Array], owner: ExitStack) -> tuple[Tensor, ...]:
-        """Copy arrays to the device, in the order of the stream; the tensors close with their owner."""
-        made = (Tensor.from_numpy(array, device=self.stream.device, stream=self.stream) for array in arrays)
-        return tuple(owner.enter_context(tensor) for tensor in made)
+    def own(self, keys: Sequence[Array | Tensor], owner: ExitStack) -> list[Any]:
+        """The keys of this rank as blocks of the exchange."""
+        return [self.exchange.own(key, owner, self.stream) for key in keys]
+
+    def room(self, layout: KeyLayout, owner: ExitStack) -> list[Any]:
+        """Blocks for the keys of another rank."""
+        return [self.exchange.room(shape, layout.dtype, owner) for shape in layout.shapes]
+
+    def operands(self, keys: Sequence[Any], rows: slice, owner: ExitStack) -> tuple[Tensor, ...]:
+        """Some rows of blocks as operands of a kernel."""
+        return tuple(self.exchange.operand(key, rows, owner, self.stream) for key in keys)
+
+    def attend_shard(self, source: int, keys: Sequence[Any], owner: ExitStack) -> None:
+        """Queue causal attention over the keys of a rank, in blocks of the exchange: two or three calls."""
+        lengths = [self.split.chunk_lengths(chunk) for chunk in self.split.chunks(source)]
+        early = sum(lengths[0])
+        parts = (slice(early), slice(early, None))
+        calls = block_calls(self.exchange.rank, source, self.split.ranks)
+        used = sorted({call.kv for call in calls if any(lengths[call.kv])})
+        tensors = {kv: self.operands(keys, parts[kv], owner) for kv in used}
+        for call in calls:
+            if call.kv in tensors:
+                self.attend(call.query, tensors[call.kv], lengths[call.kv], causal=call.causal)
 
     def attend(self, query: int, keys: Sequence[Tensor], kv_lengths: Sequence[int], *, causal: bool = False) -> None:
         """Queue attention of the early (0) or late (1) chunk of queries over keys, merged with what there is.

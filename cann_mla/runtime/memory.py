@@ -175,6 +175,20 @@ class DeviceMemory(Owner):
         kind = "ACL_MEMCPY_DEVICE_TO_DEVICE"
         self._copy(self._at(0, source.nbytes), self.nbytes, source.handle, source.nbytes, kind, stream, None)
 
+    def part(self, offset: int, nbytes: int) -> DeviceMemory:
+        """Some of the bytes as a memory of their own, for operators that read from the start of a memory.
+
+        Parameters
+        ----------
+        offset, nbytes : int
+
+        Notes
+        -----
+        The part keeps this memory alive; closing it frees nothing. Once this memory is closed, the part counts as
+        closed too.
+        """
+        return _Part(self, offset, nbytes)
+
     def _at(self, offset: int, nbytes: int) -> Any:
         whole("offset", offset)
         if offset < 0 or offset + nbytes > self.nbytes:
@@ -200,6 +214,28 @@ class DeviceMemory(Owner):
 
     def _release(self, handle: Any) -> None:
         _give_up(self._state, handle, "aclrtFree", [self._state])
+
+
+class _Part(DeviceMemory):
+    """Some bytes of another device memory."""
+
+    __slots__ = ("_offset", "_whole")
+
+    def __init__(self, memory: DeviceMemory, offset: int, nbytes: int) -> None:
+        self.nbytes = _at_least_one_byte(nbytes)
+        self._whole, self._offset = memory, offset
+        self._handle = memory._at(offset, nbytes)
+        self._state = memory._state
+        self.address = memory.address + offset
+
+    @property
+    def handle(self) -> Any:
+        """Address of the first byte, as ``void *``."""
+        self._whole.handle  # noqa: B018  raises if closed
+        return super().handle
+
+    def _release(self, handle: Any) -> None:
+        pass
 
 
 def _at_least_one_byte(nbytes: int) -> int:

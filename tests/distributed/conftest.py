@@ -13,7 +13,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from cann_mla.distributed import ZigZag
+import cann_mla
+from cann_mla.distributed import HcclExchange, HostBlocks, ZigZag
 from cann_mla.dtypes import dtype
 from cann_mla.reference.ring_mla import ring_mla
 
@@ -22,24 +23,26 @@ SCALE = 192**-0.5
 
 
 class Received:
-    def __init__(self, box: queue.Queue[Any], buffer: np.ndarray, step: int) -> None:
-        self._box, self._buffer, self._step = box, buffer, step
+    def __init__(self, box: queue.Queue[Any], blocks: Sequence[np.ndarray], step: int) -> None:
+        self._box, self._blocks, self._step = box, blocks, step
 
     def wait(self) -> None:
         step, message = self._box.get(timeout=SECONDS)
         assert step == self._step
-        assert message.size == self._buffer.size
-        self._buffer[:] = message
+        for place, sent in zip(self._blocks, message, strict=True):
+            assert place.shape == sent.shape
+            place[:] = sent
 
 
 class Gathered:
-    def __init__(self, ring: Ring, received: Sequence[np.ndarray]) -> None:
+    def __init__(self, ring: Ring, received: Sequence[Sequence[np.ndarray]]) -> None:
         self._ring, self._received = ring, received
 
     def wait(self) -> None:
         self._ring.barrier.wait(SECONDS)
-        for place, message in zip(self._received, self._ring.shards, strict=True):
-            place[:] = message
+        for blocks, shard in zip(self._received, self._ring.shards, strict=True):
+            for place, sent in zip(blocks, shard, strict=True):
+                place[:] = sent
 
 
 class Ring:
@@ -52,7 +55,7 @@ class Ring:
 
 
 @dataclass
-class ThreadExchange:
+class ThreadExchange(HostBlocks):
     """An Exchange between threads, that remembers how many bytes it sent."""
 
     ring: Ring
@@ -63,26 +66,57 @@ class ThreadExchange:
     def size(self) -> int:
         return len(self.ring.boxes)
 
-    def pass_on(self, sent: np.ndarray, received: np.ndarray, step: int) -> Received:
-        self.sent += sent.nbytes
-        self.ring.boxes[(self.rank + 1) % self.size].put((step, sent.copy()))
+    def pass_on(self, sent: Sequence[np.ndarray], received: Sequence[np.ndarray], step: int) -> Received:
+        self.sent += sum(block.nbytes for block in sent)
+        self.ring.boxes[(self.rank + 1) % self.size].put((step, [block.copy() for block in sent]))
         return Received(self.ring.boxes[self.rank], received, step)
 
-    def all_gather(self, sent: np.ndarray, received: Sequence[np.ndarray]) -> Gathered:
-        self.ring.shards[self.rank] = sent.copy()
+    def all_gather(self, sent: Sequence[np.ndarray], received: Sequence[Sequence[np.ndarray]]) -> Gathered:
+        self.ring.shards[self.rank] = [block.copy() for block in sent]
         return Gathered(self.ring, received)
 
 
+def run_on_threads(size: int, body: Callable[[ThreadExchange], Any]) -> list[Any]:
+    ring = Ring(size)
+    with ThreadPoolExecutor(size) as pool:
+        return list(pool.map(body, [ThreadExchange(ring, rank) for rank in range(size)]))
+
+
+def run_over_hccl(
+    size: int,
+    body: Callable[[Any], Any],
+    *,
+    timeout: float = SECONDS,
+    kind: type[HcclExchange] = HcclExchange,
+) -> list[Any]:
+    """The ranks take the two devices in turn; each thread has its own current."""
+    with cann_mla.Device(0):
+        root_info = HcclExchange.root_info()
+
+    def on_rank(rank: int) -> Any:
+        with cann_mla.Device(rank % 2), kind(root_info, rank, size, timeout=timeout) as exchange:
+            return body(exchange)
+
+    with ThreadPoolExecutor(size) as pool:
+        return list(pool.map(on_rank, range(size)))
+
+
 @pytest.fixture
-def on_ranks() -> Callable[..., list[Any]]:
-    """``on_ranks(P, body)``: what ``body(exchange)`` returns on each of P ranks."""
+def on_threads() -> Callable[..., list[Any]]:
+    """``on_threads(P, body)``: what ``body(exchange)`` returns on each of P ranks; messages go over host memory."""
+    return run_on_threads
 
-    def run(size: int, body: Callable[[ThreadExchange], Any]) -> list[Any]:
-        ring = Ring(size)
-        with ThreadPoolExecutor(size) as pool:
-            return list(pool.map(body, [ThreadExchange(ring, rank) for rank in range(size)]))
 
-    return run
+@pytest.fixture
+def on_hccl() -> Callable[..., list[Any]]:
+    """The same over HCCL; `timeout` is that of the exchange, `kind` its class."""
+    return run_over_hccl
+
+
+@pytest.fixture(params=[run_on_threads, run_over_hccl], ids=["host", "hccl"])
+def on_ranks(request: pytest.FixtureRequest) -> Any:
+    """Both, one after the other."""
+    return request.param
 
 
 @dataclass

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 import cann_mla
-from cann_mla.distributed import ShardAttention, ZigZag, ring_attention
+from cann_mla.distributed import HostBlocks, ShardAttention, ZigZag, ring_attention
 
 RANKS, RANK = 16, 5
 
 
-class Notes:
+class Notes(HostBlocks):
     """An exchange whose messages are all zeros."""
 
     def __init__(self) -> None:
@@ -23,14 +23,15 @@ class Notes:
         self.received: list[int] = []
         self.device_bytes: list[int] = []
 
-    def pass_on(self, sent: np.ndarray, received: np.ndarray, step: int) -> Notes:
+    def pass_on(self, sent: Sequence[np.ndarray], received: Sequence[np.ndarray], step: int) -> Notes:
         self.events.append(f"send {step}")
-        self.received.append(received.nbytes)
+        self.received.append(sum(block.nbytes for block in received))
         self.device_bytes.append(cann_mla.load().cannMlaSimDeviceBytes(0))
-        received[:] = 0
+        for block in received:
+            block[:] = 0
         return self
 
-    def all_gather(self, sent: np.ndarray, received: Sequence[np.ndarray]) -> Notes:
+    def all_gather(self, sent: Sequence[np.ndarray], received: Sequence[Sequence[np.ndarray]]) -> Notes:
         raise AssertionError("the ring gathers nothing")
 
     def wait(self) -> None:
