@@ -64,13 +64,13 @@ def compile_flags() -> list[str]:
 
 
 def link_flags() -> list[str]:
-    """Flags that link a program with the simulator, and with its ATB if the program uses that, and let it find them.
+    """Flags that link a program with the simulator, and with its ATB and HCCL if it uses them, and let it find them.
 
     ``-lascendcl -lnnopbase -lopapi`` instead of ``-lcann_mla_sim`` works as well.
     """
     folder = library_dir()
-    atb = ["-Wl,--push-state,--as-needed", "-lcann_mla_sim_atb", "-Wl,--pop-state"]
-    return [f"-L{folder}", *atb, "-lcann_mla_sim", f"-Wl,-rpath,{folder}"]
+    extras = ["-Wl,--push-state,--as-needed", "-lcann_mla_sim_atb", "-lcann_mla_sim_hccl", "-Wl,--pop-state"]
+    return [f"-L{folder}", *extras, "-lcann_mla_sim", f"-Wl,-rpath,{folder}"]
 
 
 def environment(base: dict[str, str] | None = None) -> dict[str, str]:

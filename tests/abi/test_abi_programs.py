@@ -14,7 +14,8 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.mark.parametrize(
-    "name", ["runtime", "memory", "streams", "meta", "executor", "faults", "views", "threads", "misuse", "opdev"]
+    "name",
+    ["runtime", "memory", "streams", "meta", "executor", "faults", "views", "threads", "misuse", "opdev", "hccl"],
 )
 def test_program_finds_nothing_wrong(run_program: Run, name: str) -> None:
     result = run_program(name, CANN_MLA_SIM_MEMORY="64M")
