@@ -20,7 +20,6 @@ from cann_mla.ops.ring_mla import (
     VALUE_SIZE,
     RingMlaResult,
     ring_mla,
-    ring_mla_mask,
 )
 from cann_mla.runtime.stream import Stream
 from cann_mla.tensor import Tensor
@@ -113,7 +112,6 @@ class ShardAttention:
         self._queries: list[tuple[Tensor, ...]] = []
         self._owned = ExitStack()
         with ExitStack() as owned:
-            self._mask = owned.enter_context(Tensor.from_numpy(ring_mla_mask(self.dtype), device=stream.device))
             early = sum(split.chunk_lengths(self._chunks[0]))
             for part, chunk in ((slice(early), self._chunks[0]), (slice(early, None), self._chunks[1])):
                 padded = [_pad(query[part], split.chunk_lengths(chunk)) for query in (query_split1, query_split2)]
@@ -178,7 +176,6 @@ class ShardAttention:
             kv_seq_len=kv_lengths,
             stream=self.stream,
             causal=causal,
-            mask=self._mask if causal else None,
             previous=self._results[query],
             qk_scale=self._scale,
         )
