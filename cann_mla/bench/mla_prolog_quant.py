@@ -114,7 +114,7 @@ def _memory(device: cann_mla.Device, tokens: int) -> Measurement:
         taken = free - device.memory()[0]
         written = (outputs.q_out, outputs.kv_out, outputs.qr_out, outputs.qr_scale_out)
         own = taken - plan.workspace_size - sum(tensor.layout.nbytes for tensor in written)
-        two_largest = tokens * (outputs.q_out.layout.nbytes // tokens + plan.sizes.latent * 4)
+        two_largest = 2 * 4 * outputs.q_out.layout.numel  # the second product in INT32, and scaled in FP32
         detail = {"tokens": tokens, "bytes": own, "two_largest": two_largest, "workspace": plan.workspace_size}
     for tensor in tensors.values():
         tensor.close()

@@ -1,9 +1,10 @@
 """The chains of aclnn operators that make up ``mla_prolog_quant`` and ``mla_prolog``.
 
-The fused kernel keeps c, the normalised query, and the second product in FP32. Operators of aclnn pass them on in 16
-bits: DynamicQuant takes nothing wider, and QuantMatmul gives nothing wider with scales. What is left of c's precision
-is saved by the order of steps: it is normalised without gamma, so that FP16 holds it whatever gamma is, and
-DynamicQuant multiplies gamma in, in FP32, as its smooth scales.
+The fused kernel keeps c, the normalised query, and the second product in FP32. aclnnDynamicQuant takes nothing wider
+than 16 bits, and aclnnQuantMatmulV5 gives nothing wider with scales; so the chain in FP32 quantises with elementary
+operators, takes the second product as INT32, and scales it itself. The chain in 16 bits saves what it can of c's
+precision by the order of its steps: c is normalised without gamma, so that FP16 holds it whatever gamma is, and
+aclnnDynamicQuant multiplies gamma in, in FP32, as its smooth scales.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from cann_mla.ops.sequence import OperatorSequence, Slot
 from cann_mla.tensor import Tensor
 
 EPSILON = 1e-6
+_LARGEST_INT8 = 127
 _INTERLEAVE = 1  # rotary mode: pairs of neighbours, which stay neighbours
 
 
@@ -41,21 +43,14 @@ class Chain:
         self._sizes = sizes
         self._device = device
 
-    def add_quantised(self, product_dtype: str) -> None:
+    def add_quantised(self, chain: str, product_dtype: str) -> None:
         """The calls of ``mla_prolog_quant``; the first products leave the matrix unit in FP32 or BF16."""
-        s, at = self._sizes, self._slots
-        narrow = "FP16" if product_dtype == "FP32" else "BF16"
-        c = self.steps.intermediate((s.tokens, s.latent), product_dtype)
-        self._norm(self._product("token_x", "wq_a", s.latent, product_dtype), self._ones(s.latent, product_dtype), c)
-        scale = at["qr_scale_out"].view(s.tokens)
-        self.steps.add(
-            "aclnnDynamicQuant",
-            x=self._cast(c, narrow),
-            smoothScalesOptional=self._cast(at["gamma_cq"], narrow),
-            yOut=at["qr_out"],
-            scaleOut=scale,
-        )
-        self._finish_heads(self._quantised_product(at["qr_out"], scale))
+        if chain == "FP32":
+            self._quantise_fp32(self._query_fp32(product_dtype))
+            self._finish_fp32(self._product_fp32())
+        else:
+            scale = self._quantise_16_bit(product_dtype)
+            self._finish_heads(self._product_bf16(scale))
         self._add_key(product_dtype)
 
     def add_plain(self) -> None:
@@ -84,12 +79,87 @@ class Chain:
         self.steps.add(symbol, self=self._slots[x], mat2=weight, out=out, cubeMathType=0)
         return out
 
-    def _quantised_product(self, qr: Slot, scale: Slot) -> Slot:
-        """V5 of the operator, where CANN has it; V4 does the same under other names."""
+    # ---- the chain in FP32 ----
+
+    def _query_fp32(self, product_dtype: str) -> Slot:
+        """c = RmsNorm(x wq_a) * gamma_cq."""
+        s = self._sizes
+        c = self.steps.intermediate((s.tokens, s.latent), "FP32")
+        a = self._product("token_x", "wq_a", s.latent, product_dtype)
+        self._norm(self._cast(a, "FP32"), self._cast(self._slots["gamma_cq"], "FP32"), c)
+        return c
+
+    def _quantise_fp32(self, c: Slot) -> None:
+        """Every token times 127 / max|c|, rounded; the reciprocal of that is the scale that is handed out."""
+        s, at = self._sizes, self._slots
+        magnitude = self.steps.intermediate((s.tokens, s.latent), "FP32")
+        largest, factor = (self.steps.intermediate((s.tokens, 1), "FP32") for _ in range(2))
+        self.steps.add("aclnnAbs", self=c, out=magnitude)
+        self.steps.add("aclnnAmax", self=magnitude, dim=[-1], keepDim=True, out=largest)
+        self.steps.add("aclnnDiv", self=self._constant(_LARGEST_INT8, (1, 1), "FP32"), other=largest, out=factor)
+        self.steps.add("aclnnDiv", self=self._constant(1, (1, 1), "FP32"), other=factor, out=at["qr_scale_out"])
+        self.steps.add(
+            "aclnnAscendQuantV3",
+            x=c,
+            scale=factor.view(s.tokens),
+            sqrtMode=False,
+            roundMode="round",
+            dstType=dtype("INT8").code,
+            axis=0,
+            y=at["qr_out"],
+        )
+
+    def _product_fp32(self) -> Slot:
+        """qr_out wq_b, exact, times the scale of the token and of the column, in this order."""
+        s, at = self._sizes, self._slots
+        columns = s.heads * s.head
+        weight_scale = at["wq_b_scale"].view(columns)
+        product = self._quantised_product("INT32", weight_scale, None)
+        f = self.steps.intermediate((s.tokens, columns), "FP32")
+        self.steps.add("aclnnMul", self=product, other=at["qr_scale_out"], out=f)
+        self.steps.add("aclnnInplaceMul", selfRef=f, other=weight_scale)
+        return f
+
+    def _finish_fp32(self, f: Slot) -> None:
+        """Second norm, by head and without weight, and rotation of what is left of it in BF16."""
+        s, q = self._sizes, self._slots["q_out"]
+        rows = (s.tokens * s.heads, s.head)
+        normed = self.steps.intermediate(rows, "FP32")
+        self._norm(f.view(*rows), self._constant(1, (s.head,), "FP32"), normed)
+        self.steps.add("aclnnCast", self=normed, dtype=dtype("BF16").code, out=q.view(*rows))
+        self._rotate_heads()
+
+    # ---- the chain in 16 bits ----
+
+    def _quantise_16_bit(self, product_dtype: str) -> Slot:
+        """c without gamma in 16 bits, quantised with it; gives the scales."""
+        s, at = self._sizes, self._slots
+        narrow = "FP16" if product_dtype == "FP32" else "BF16"
+        c = self.steps.intermediate((s.tokens, s.latent), product_dtype)
+        a = self._product("token_x", "wq_a", s.latent, product_dtype)
+        self._norm(a, self._constant(1, (s.latent,), product_dtype), c)
+        scale = at["qr_scale_out"].view(s.tokens)
+        self.steps.add(
+            "aclnnDynamicQuant",
+            x=self._cast(c, narrow),
+            smoothScalesOptional=self._cast(at["gamma_cq"], narrow),
+            yOut=at["qr_out"],
+            scaleOut=scale,
+        )
+        return scale
+
+    def _product_bf16(self, scale: Slot) -> Slot:
+        """qr_out wq_b with both scales."""
         columns = self._sizes.heads * self._sizes.head
-        out = self.steps.intermediate((self._sizes.tokens, columns), "BF16")
-        weight_scale = self._slots["wq_b_scale"].view(columns)
-        shared = {"x1": qr, "x2": self._slots["wq_b"], "transposeX1": False, "transposeX2": False, "out": out}
+        return self._quantised_product("BF16", self._slots["wq_b_scale"].view(columns), scale)
+
+    # ---- what they share ----
+
+    def _quantised_product(self, element: str, weight_scale: Slot, scale: Slot | None) -> Slot:
+        """V5 of the operator, where CANN has it; V4 does the same under other names."""
+        out = self.steps.intermediate((self._sizes.tokens, weight_scale.layout.shape[0]), element)
+        shared = {"x1": self._slots["qr_out"], "x2": self._slots["wq_b"], "out": out}
+        shared |= {"transposeX1": False, "transposeX2": False}
         if load().has("aclnnQuantMatmulV5"):
             self.steps.add("aclnnQuantMatmulV5", x1Scale=scale, x2Scale=weight_scale, groupSize=0, **shared)
         else:
@@ -99,9 +169,14 @@ class Chain:
     def _finish_heads(self, f: Slot) -> None:
         """Second norm, by head and without weight, and rotation."""
         s, q = self._sizes, self._slots["q_out"]
-        self._norm(f.view(s.tokens * s.heads, s.head), self._ones(s.head, "BF16"), q.view(s.tokens * s.heads, s.head))
-        # Heads stand on the second axis, over which the operator repeats the cosines of a token.
-        self._rotate(q.view(s.tokens, s.heads, 1, s.head))
+        rows = (s.tokens * s.heads, s.head)
+        self._norm(f.view(*rows), self._constant(1, (s.head,), "BF16"), q.view(*rows))
+        self._rotate_heads()
+
+    def _rotate_heads(self) -> None:
+        """Heads stand on the second axis, over which the operator repeats the cosines of a token."""
+        s = self._sizes
+        self._rotate(self._slots["q_out"].view(s.tokens, s.heads, 1, s.head))
 
     def _norm(self, x: Slot, gamma: Slot, y: Slot) -> None:
         rstd = self.steps.intermediate((x.layout.shape[0], 1), "FP32")
@@ -122,5 +197,6 @@ class Chain:
         self.steps.add("aclnnCast", self=x, dtype=dtype(element).code, out=out)
         return out
 
-    def _ones(self, size: int, element: str) -> Slot:
-        return self.steps.operand(Tensor.from_numpy(np.ones(size, dtype(element).numpy), device=self._device))
+    def _constant(self, value: float, shape: tuple[int, ...], element: str) -> Slot:
+        array = np.full(shape, value, dtype(element).numpy)
+        return self.steps.operand(Tensor.from_numpy(array, device=self._device))

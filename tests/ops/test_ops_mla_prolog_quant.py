@@ -68,7 +68,8 @@ def same(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> None:
 
 
 @pytest.mark.parametrize("product_dtype", ["FP32", "BF16"])
-def test_one_token_by_hand(stream: cann_mla.Stream, product_dtype: str) -> None:
+@pytest.mark.parametrize("chain", ["FP32", "16-bit"])
+def test_one_token_by_hand(stream: cann_mla.Stream, chain: str, product_dtype: str) -> None:
     """x wq_a = [2, 2] -> c = [1, 1] -> 127, 127 at 1/127 -> f = ones; the last two are turned by a right angle."""
     given = {
         "token_x": [[2, 0]],
@@ -81,7 +82,8 @@ def test_one_token_by_hand(stream: cann_mla.Stream, product_dtype: str) -> None:
         "gamma_ckv": [1, 2, 4, 8],
     }
     arrays = {name: np.array(value, np.int8 if name == "wq_b" else bf16) for name, value in given.items()}
-    got = call({**arrays, "wq_b_scale": np.ones((4, 1), np.float32)}, stream, product_dtype=product_dtype)
+    options = {"chain": chain, "product_dtype": product_dtype}
+    got = call({**arrays, "wq_b_scale": np.ones((4, 1), np.float32)}, stream, **options)
     assert got["qr_out"].tolist() == [[127, 127]]
     np.testing.assert_allclose(got["qr_scale_out"], [[1 / 127]], rtol=2**-22)
     assert got["q_out"].astype(float).tolist() == [[[1, 1, -1, 1]]]
@@ -89,14 +91,13 @@ def test_one_token_by_hand(stream: cann_mla.Stream, product_dtype: str) -> None:
 
 
 def test_near_the_operator_itself(stream: cann_mla.Stream) -> None:
-    """Published tolerances where nothing depends on what c was quantised from, CANN's mixed tolerance for q_out."""
     given = operands(tokens=50)
     want, got = reference.mla_prolog_quant(**given), call(given, stream)
-    assert outside(got["q_out"], want.q_out, 2**-6, 2**-6) < 0.001
-    assert outside(got["kv_out"], want.kv_out, 1e-4, 2**-7) <= 0.005
+    for name in ("q_out", "kv_out"):
+        assert outside(got[name], getattr(want, name), 1e-4, 2**-7) <= 0.005, name
     assert np.abs(got["qr_out"].astype(int) - want.qr_out).max() <= 1
     assert want.qr_scale_out is not None
-    np.testing.assert_allclose(got["qr_scale_out"], want.qr_scale_out, rtol=2**-11 + 2**-20)  # c in FP16
+    np.testing.assert_allclose(got["qr_scale_out"], want.qr_scale_out, rtol=2**-20)
 
 
 def test_the_plain_chain_rounds_as_the_operator(stream: cann_mla.Stream) -> None:
@@ -131,7 +132,7 @@ def test_published_vector_at_real_size(stream: cann_mla.Stream) -> None:
     stream.synchronize()
     with np.load(DATA / "mla_prolog_quant_t2.expected.npz") as held:
         want = {name: held[name] for name in OUTPUTS}
-    assert outside(result.q_out.to_numpy(), from_bits(want["q_out"], BF16), 2**-6, 2**-6) < 0.001
+    assert outside(result.q_out.to_numpy(), from_bits(want["q_out"], BF16), 1e-4, 2**-7) <= 0.005
     assert outside(result.kv_out.to_numpy(), from_bits(want["kv_out"], BF16), 1e-4, 2**-7) <= 0.005
     assert np.abs(result.qr_out.to_numpy().astype(int) - want["qr_out"]).max() <= 1
     assert outside(result.qr_scale_out.to_numpy(), want["qr_scale_out"], 2.5e-5, 5e-3) == 0
@@ -140,27 +141,31 @@ def test_published_vector_at_real_size(stream: cann_mla.Stream) -> None:
 # ---- identities -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("quantised", [True, False])
-def test_packed_weights_give_the_same_bits(stream: cann_mla.Stream, quantised: bool) -> None:
-    given = operands(quantised=quantised)
+@pytest.mark.parametrize("options", [{}, {"chain": "16-bit"}, None])
+def test_packed_weights_give_the_same_bits(stream: cann_mla.Stream, options: dict[str, Any] | None) -> None:
+    """None stands for the plain operator."""
+    given, options = operands(quantised=options is not None), options or {}
     packed = {name: cann_mla.Tensor.from_numpy(given[name], format="FRACTAL_NZ") for name in ("wq_a", "wq_b", "wkv")}
-    same(call({**given, **packed}, stream), call(given, stream))
+    same(call({**given, **packed}, stream, **options), call(given, stream, **options))
 
 
-def test_a_token_of_zeros_is_zero(stream: cann_mla.Stream) -> None:
+@pytest.mark.parametrize("chain", ["FP32", "16-bit"])
+def test_a_token_of_zeros_is_zero(stream: cann_mla.Stream, chain: str) -> None:
+    """Its scale would be 127 / 0: the product with 0 is no number, which becomes the integer 0."""
     given = operands()
     given["token_x"][2] = 0
-    got = call(given, stream)
+    got = call(given, stream, chain=chain)
     for name in OUTPUTS:
         assert not got[name][2].astype(float).any(), name
         assert got[name][3].astype(float).any(), name
 
 
+@pytest.mark.parametrize("chain", ["FP32", "16-bit"])
 def test_version_four_of_the_product_serves_where_five_is_missing(
-    stream: cann_mla.Stream, monkeypatch: pytest.MonkeyPatch
+    stream: cann_mla.Stream, monkeypatch: pytest.MonkeyPatch, chain: str
 ) -> None:
     given = operands()
-    expected = call(given, stream)
+    expected = call(given, stream, chain=chain)
 
     class Older:
         def has(self, symbol: str) -> bool:
@@ -168,7 +173,7 @@ def test_version_four_of_the_product_serves_where_five_is_missing(
 
     monkeypatch.setattr(mla_prolog_quant_chain, "load", Older)
     tensors: dict[str, Any] = {name: cann_mla.Tensor.from_numpy(array) for name, array in given.items()}
-    with ops.MlaPrologQuantPlan(**tensors, any_sizes=True) as plan:
+    with ops.MlaPrologQuantPlan(**tensors, any_sizes=True, chain=chain) as plan:
         assert "aclnnQuantMatmulV4" in plan.steps.symbols
         result = plan.run(stream)
         stream.synchronize()
@@ -220,11 +225,12 @@ def test_outputs_may_be_given(stream: cann_mla.Stream) -> None:
         ops.MlaPrologQuantPlan(**tensors, outputs={"qr_out": wrong}, any_sizes=True)
 
 
-def test_memory_is_less_than_the_two_largest_intermediates(stream: cann_mla.Stream) -> None:
-    """The second product in BF16 and the first in FP32."""
+@pytest.mark.parametrize(("chain", "largest"), [("FP32", 4 + 4), ("16-bit", 2)])
+def test_memory_is_less_than_the_two_largest_intermediates(stream: cann_mla.Stream, chain: str, largest: int) -> None:
+    """The second product in INT32 and FP32; or in BF16, and the first in FP32."""
     tensors: dict[str, Any] = {n: cann_mla.Tensor.from_numpy(a) for n, a in operands(tokens=200).items()}
-    with ops.MlaPrologQuantPlan(**tensors, any_sizes=True) as plan:
-        assert plan.steps.buffer_bytes <= 200 * (HEADS * HEAD * 2 + LATENT * 4)
+    with ops.MlaPrologQuantPlan(**tensors, any_sizes=True, chain=chain) as plan:
+        assert plan.steps.buffer_bytes <= 200 * (HEADS * HEAD * largest + LATENT * 4)
 
 
 # ---- what is refused ------------------------------------------------------------------------------
@@ -278,6 +284,8 @@ def test_arguments_of_the_call(stream: cann_mla.Stream) -> None:
         call(given, stream, via="torch")
     with pytest.raises(ValueError, match="product_dtype is 'FP16'"):
         call(given, stream, product_dtype="FP16")
+    with pytest.raises(ValueError, match="chain is 'FP16'; allowed are 'FP32' and '16-bit'"):
+        call(given, stream, chain="FP16")
     with pytest.raises(TypeError, match="needs a stream"):
         ops.mla_prolog_quant(**given)
     with pytest.raises(TypeError, match="token_x must be a Tensor or a NumPy array, not list"):
