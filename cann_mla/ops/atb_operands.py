@@ -7,6 +7,7 @@ that must agree with a parameter. What it would compute wrongly without a word i
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -67,12 +68,15 @@ def lengths_of_sequences(name: str, lengths: Sequence[int], least: int) -> tuple
     Raises
     ------
     TypeError
-        If they are a Tensor: ATB reads them on the host, when the call is queued.
+        If they are no integers, or a Tensor: ATB reads them on the host, when the call is queued.
     ValueError
     """
     if isinstance(lengths, Tensor):
         raise TypeError(f"{name} is read on the host when the call is queued; give a sequence of integers")
-    numbers = tuple(int(n) for n in lengths)
+    try:
+        numbers = tuple(index(n) for n in lengths)
+    except TypeError as error:
+        raise TypeError(f"{name} must hold one integer for every sequence: {error}") from None
     if not numbers or min(numbers) < least:
         raise ValueError(f"{name} must hold one length of at least {least} for every sequence, not {list(numbers)}")
     return numbers

@@ -222,6 +222,9 @@ def test_lengths_on_the_device_are_refused(stream: cann_mla.Stream) -> None:
     given[5] = cann_mla.Tensor.from_numpy(np.array([5, 300], np.int32))
     with pytest.raises(TypeError, match="context_lens is read on the host"):
         ops.mla(*given, stream=stream)
+    given[5] = [5, 299.5]
+    with pytest.raises(TypeError, match="context_lens must hold one integer for every sequence"):
+        ops.mla(*given, stream=stream)
 
 
 # ---- AtbMLAPreFill --------------------------------------------------------------------------------
