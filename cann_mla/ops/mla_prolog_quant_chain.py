@@ -10,6 +10,7 @@ aclnnDynamicQuant multiplies gamma in, in FP32, as its smooth scales.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -158,7 +159,7 @@ class Chain:
     def _quantised_product(self, element: str, weight_scale: Slot, scale: Slot | None) -> Slot:
         """V5 of the operator, where CANN has it; V4 does the same under other names."""
         out = self.steps.intermediate((self._sizes.tokens, weight_scale.layout.shape[0]), element)
-        shared = {"x1": self._slots["qr_out"], "x2": self._slots["wq_b"], "out": out}
+        shared: dict[str, Any] = {"x1": self._slots["qr_out"], "x2": self._slots["wq_b"], "out": out}
         shared |= {"transposeX1": False, "transposeX2": False}
         if load().has("aclnnQuantMatmulV5"):
             self.steps.add("aclnnQuantMatmulV5", x1Scale=scale, x2Scale=weight_scale, groupSize=0, **shared)
