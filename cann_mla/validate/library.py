@@ -58,13 +58,9 @@ def select_product(library: Any, soc: str | None) -> None:
 
 
 _devices: list[Any] = []
-_current_soc: list[str] = []
 
 
 def _set_soc(library: Any, soc: str) -> None:
-    if _current_soc == [soc]:
-        return
     status = library.cannMlaSimSetSoc(soc.encode())
     if status:
         raise NotHereError(f"the simulator cannot be {soc}: status {status}")
-    _current_soc[:] = [soc]

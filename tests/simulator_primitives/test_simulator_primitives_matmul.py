@@ -142,3 +142,67 @@ def test_what_has_no_kernel_says_so(run: Any, t: Any, out: Any) -> None:
     result = run("aclnnQuantMatmulV4", attrs=PLAIN, **operands, **scales)
     assert result.status == 207000
     assert "INT4" in result.message
+
+
+# ---- INT8 output, and 8-bit floats -----------------------------------------------------------------
+
+
+def packed(scale: float, offset: int = 0) -> int:
+    """A scale as UINT64, as CANN describes it: 19 bits of FP32, an offset of nine bits from bit 37, bit 46."""
+    return int(np.float32(scale).view(np.uint32)) & 0xFFFFE000 | (offset & 0x1FF) << 37 | 1 << 46
+
+
+@pytest.mark.parametrize(
+    ("total", "scale", "offset", "expected"),
+    [
+        (10, packed(0.25), None, 2),  # 2.5 is a tie
+        (100, packed(1, -7), None, 93),
+        (1000, packed(1, -200), None, 55),  # 1000 is 255 in nine bits
+        (-1000, packed(1, 255), None, -1),
+        (100, packed(1, -7), 27.0, 127),  # the operand, not what is packed
+    ],
+)
+def test_int8_out_passes_through_nine_bits(
+    run: Any, t: Any, out: Any, soc: str, total: int, scale: int, offset: Any, expected: int
+) -> None:
+    operands = {"x1": t("INT8", [[total // 10] * 10]), "x2": t("INT8", [[1]] * 10), "out": out("INT8", 1, 1)}
+    operands |= {"scale": t("UINT64", [scale]), "offset": t("FP32", [offset]) if offset else None}
+    assert run("aclnnQuantMatmulV3", soc, PLAIN, **operands).numbers("out") == [[expected]]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("HIFLOAT8", "HIFLOAT8"), ("FLOAT8_E4M3FN", "FLOAT8_E4M3FN"), ("FLOAT8_E5M2", "FLOAT8_E4M3FN")],
+)
+@pytest.mark.parametrize("transpose", [False, True])
+def test_8_bit_floats_on_950(run: Any, t: Any, out: Any, first: str, second: str, transpose: bool) -> None:
+    """[[0.5, 2], [-4, 1]] times [[1, 1.5], [0.25, -8]] is [[1, -15.25], [-3.75, -14]]."""
+    x2 = np.array([[1, 1.5], [0.25, -8]])
+    operands = {"x1": t(first, [[0.5, 2], [-4, 1]]), "x2": t(second, x2.T if transpose else x2)}
+    operands |= {"x1Scale": t("FP32", [2, 0.5]), "x2Scale": t("FP32", [1, 4]), "bias": t("FP32", [0.5, 1])}
+    attrs = PLAIN | {"transposeX2": transpose, "groupSize": 0}
+    for dtype in ("FP32", "BF16"):
+        result = run("aclnnQuantMatmulV5", "Ascend950", attrs, **operands, out=out(dtype, 2, 2))
+        assert result.numbers("out") == [[2.5, -121], [-1.375, -27]], result.message
+
+
+def test_one_scale_for_all_rows_of_8_bit_floats(run: Any, t: Any, out: Any) -> None:
+    operands = {"x1": t("FLOAT8_E4M3FN", [[1, 2], [3, 4]]), "x2": t("FLOAT8_E4M3FN", [[1, 0], [0, 1]])}
+    operands |= {"x1Scale": t("FP32", [10]), "x2Scale": t("FP32", [0.5]), "out": out("FP32", 2, 2)}
+    result = run("aclnnQuantMatmulV5", "Ascend950", PLAIN | {"groupSize": 0}, **operands)
+    assert result.numbers("out") == [[5, 10], [15, 20]], result.message
+
+
+def test_the_bias_of_8_bit_floats_comes_before_a_packed_scale(run: Any, t: Any, out: Any) -> None:
+    operands = {"x1": t("HIFLOAT8", [[1, 2]]), "x2": t("HIFLOAT8", [[3, 0], [0, 4]]), "bias": t("FP32", [1, -2])}
+    operands |= {"x2Scale": t("UINT64", [packed(0.5)]), "out": out("FP16", 1, 2)}
+    result = run("aclnnQuantMatmulV5", "Ascend950", PLAIN | {"groupSize": 0}, **operands)
+    assert result.numbers("out") == [[2, 3]], result.message
+
+
+@pytest.mark.parametrize("dtype", ["HIFLOAT8", "FLOAT8_E4M3FN"])
+def test_an_8_bit_float_weight_in_blocks(run: Any, t: Any, out: Any, dtype: str) -> None:
+    operands = {"x1": t(dtype, [[0.5, 2], [-4, 1]]), "x2": t(dtype, [[1, 1.5], [0.25, -8]], format="FRACTAL_NZ")}
+    operands |= {"x1Scale": t("FP32", [2, 0.5]), "x2Scale": t("FP32", [1, 4]), "out": out("FP32", 2, 2)}
+    result = run("aclnnQuantMatmulWeightNz", "Ascend950", PLAIN | {"groupSize": 0}, **operands)
+    assert result.numbers("out") == [[2, -122], [-1.875, -28]], result.message
