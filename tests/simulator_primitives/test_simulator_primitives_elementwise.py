@@ -261,3 +261,46 @@ def test_what_has_no_kernel_faults_with_a_text(run: Any, out: Any, op: str, oper
     result = run(op, **{name: out(*what) for name, what in operands.items()})
     assert result.status == 207000
     assert words in result.message
+
+
+# ---- what primitives.md lists as not computed ------------------------------------------------------
+
+
+KEYS = {
+    "key": ("BF16", 4, 1, 512),
+    "keyCacheRef": ("BF16", 2, 16, 1, 512),
+    "slotMapping": ("INT32", 4),
+    "value": ("BF16", 4, 1, 64),
+    "valueCacheRef": ("BF16", 2, 16, 1, 64),
+}
+NCT = {"cacheModeOptional": "Norm", "scatterModeOptional": "Nct", "stridesOptional": [2, 2], "offsetsOptional": [0, 0]}
+
+
+@pytest.mark.parametrize(
+    ("op", "attrs", "operands", "word"),
+    [
+        ("aclnnScatterPaKvCache", NCT, KEYS, "Nct"),
+        (
+            "aclnnAscendQuantV3",
+            QUANT | {"dstType": 34, "roundMode": "hybrid"},
+            {"x": ("FP32", 4, 6), "scale": ("FP32", 6), "y": ("HIFLOAT8", 4, 6)},
+            "hybrid",
+        ),
+        ("aclnnCast", {"dtype": "FP32"}, {"self": ("COMPLEX64", 3), "out": ("FP32", 3)}, "COMPLEX64"),
+    ],
+)
+def test_what_is_not_computed_says_so(run: Any, out: Any, op: str, attrs: Any, operands: Any, word: str) -> None:
+    given = {name: out(*what) for name, what in operands.items()}
+    result = run(op, "Ascend950", attrs, **given)
+    assert result.status == 207000, result.message
+    assert word in result.message
+    assert "the simulator has no kernel for it" in result.message
+
+
+@pytest.mark.parametrize("blocked", ["self", "out"])
+def test_products_of_blocks_say_so(run: Any, out: Any, soc: str, blocked: str) -> None:
+    shapes = {"self": (32, 64), "mat2": (64, 32), "out": (32, 32)}
+    operands = {n: out("FP16", *s, format="FRACTAL_NZ" if n == blocked else "ND") for n, s in shapes.items()}
+    result = run("aclnnMm", soc, {"cubeMathType": 0}, **operands)
+    assert result.status == 207000, result.message
+    assert "FRACTAL_NZ in self, out" in result.message
