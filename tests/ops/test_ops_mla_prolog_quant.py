@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import cann_mla
-from cann_mla import ops
+from cann_mla import ops, two_phase
 from cann_mla.dtypes import BF16, from_bits
 from cann_mla.ops import mla_prolog_quant_chain
 from cann_mla.reference import mla_prolog_quant as reference
@@ -234,6 +234,18 @@ def test_memory_is_less_than_the_two_largest_intermediates(stream: cann_mla.Stre
 
 
 # ---- what is refused ------------------------------------------------------------------------------
+
+
+def test_a_primitive_that_cann_lacks_is_named(stream: cann_mla.Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    symbol, library = "aclnnInplacePartialRotaryMul", cann_mla.load()
+    cann_mla.operator(symbol)  # what it finds is remembered, and comes back after the test
+    find = type(library).address
+    monkeypatch.setattr(type(library), "address", lambda self, name: None if symbol in name else find(self, name))
+    monkeypatch.delitem(two_phase._operators, symbol)
+    for name in (symbol, f"{symbol}GetWorkspaceSize"):
+        monkeypatch.delitem(library.__dict__, name)
+    with pytest.raises(cann_mla.SymbolNotFoundError, match=f"{symbol}GetWorkspaceSize is in none .* since 9.1"):
+        call(operands(), stream)
 
 
 def test_the_plain_operator_is_on_950_and_the_quantised_is_not(
