@@ -37,6 +37,8 @@ static void work(const HcclRootInfo &root, uint32_t rank) {
     OK(aclrtSynchronizeStream(stream));
     OK(aclrtMemcpy(host.data(), kBytes, own, kBytes, ACL_MEMCPY_DEVICE_TO_HOST));
     CHECK_EQ(host[0], 0 + 1 + 2 + 3);
+    OK(HcclBarrier(comm, stream));  // a synchronous copy would tell of faults on other streams of the device too
+    OK(aclrtSynchronizeStream(stream));
     if (rank > 0) {  // rank 0 leaves instead
         OK(HcclRecv(other, kCount, HCCL_DATA_TYPE_INT32, 0, comm, stream));
         CHECK_EQ(aclrtSynchronizeStream(stream), ACL_ERROR_RT_SOCKET_CLOSE);

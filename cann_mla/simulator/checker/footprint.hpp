@@ -19,7 +19,7 @@ struct Range {
 
 // Sorted runs of bytes that do not touch each other. Where there are too many to keep, only the first are: then
 // `complete` is false, and what is said about overlaps holds for those runs only.
-class Footprint {
+class __attribute__((visibility("default"))) Footprint {
    public:
     Footprint() = default;
     Footprint(size_t begin, size_t bytes);

@@ -37,6 +37,7 @@ class Communicator : public Object {
     static std::shared_ptr<Communicator> make(const HcclRootInfo &rootInfo, uint32_t ranks, uint32_t rank,
                                               int32_t device, const std::string &name);
 
+    std::string text() const override { return "rank " + std::to_string(rank()) + " of " + std::to_string(size()); }
     uint32_t rank() const { return rank_; }
     uint32_t size() const { return static_cast<uint32_t>(links_.size()); }
     int32_t device() const { return device_; }

@@ -26,7 +26,7 @@ struct Message {
     bool sends;
 
     uint64_t bytes() const { return count * hccl::elementBytes(dataType); }
-    hccl::Buffer range() const { return {name, buffer, bytes()}; }
+    hccl::Buffer range() const { return {name, buffer, bytes(), sends ? hccl::Use::Read : hccl::Use::Write}; }
     Transfer to(uint32_t peer, Operation operation) const {
         return {sends, peer, static_cast<char *>(sim::hostAlias(buffer)), {operation, dataType, 0, bytes()}};
     }

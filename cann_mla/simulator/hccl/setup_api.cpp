@@ -55,8 +55,7 @@ void destroy(HcclComm comm) {
         sim::Finding finding;
         finding.rule = "communicator-destroyed-with-work";
         finding.what = std::to_string(communicator->queued) + " operations of the communicator are still queued; they fail";
-        finding.object = {"communicator", comm, "rank " + std::to_string(communicator->rank()) + " of " +
-                                                    std::to_string(communicator->size())};
+        finding.object = {sim::kindName(Kind::HcclComm), comm, communicator->text()};
         finding.made = communicator->made;
         sim::report(std::move(finding));
     }

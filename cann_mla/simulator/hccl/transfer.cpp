@@ -12,7 +12,9 @@
 #include <utility>
 
 #include "acl/acl_base.h"
+#include "checker/uses.hpp"
 #include "core/device_memory.hpp"
+#include "core/settings.hpp"
 
 namespace sim::hccl {
 namespace {
@@ -196,6 +198,22 @@ void checkBuffer(const Buffer &buffer, int32_t device) {
     }
 }
 
+// What strict mode has to know of a task.
+checker::TaskNote noteOf(const std::vector<Buffer> &buffers) {
+    checker::TaskNote note;
+    if (!strict()) return note;
+    for (const Buffer &buffer : buffers) {
+        checker::Use use;
+        use.name = buffer.name;
+        use.address = buffer.address;
+        use.where = checker::Footprint(0, buffer.bytes);
+        use.reads = buffer.use == Use::Write ? checker::Reads::No : checker::Reads::Maybe;  // as a copy does
+        use.writes = buffer.use != Use::Read;
+        note.uses.push_back(std::move(use));
+    }
+    return note;
+}
+
 // Counts a queued task until it is over, or dropped.
 class Queued {
    public:
@@ -217,12 +235,13 @@ void launch(const char *api, std::shared_ptr<Communicator> communicator, const s
             Task task) {
     auto queued = std::make_shared<Queued>(std::move(communicator));
     Stream *worker = stream.get();
-    stream->enqueue(api, [queued, worker, task = std::move(task)] {
+    checker::TaskNote note = noteOf(task.buffers);
+    auto run = [queued, worker, task = std::move(task)] {
         for (const Buffer &buffer : task.buffers) checkBuffer(buffer, queued->communicator().device());
-        Run run(queued->communicator(), *worker);
-        run(task.transfers);
+        Run(queued->communicator(), *worker)(task.transfers);
         if (task.finish && !worker->aborting()) task.finish();
-    });
+    };
+    stream->enqueue(api, std::move(run), std::move(note));
 }
 
 }  // namespace sim::hccl

@@ -41,11 +41,14 @@ struct Transfer {
     Terms terms;
 };
 
-// Device memory that a task reads or writes, as the caller named it.
+enum class Use { Read, Write };
+
+// Device memory that a task uses, as the caller named it.
 struct Buffer {
     const char *name;
     const void *address;
     uint64_t bytes;
+    Use use;
 };
 
 // What an operation does when its turn comes on the stream.
