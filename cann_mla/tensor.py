@@ -145,7 +145,12 @@ class Tensor(Owner):
         memory: Memory | None = None
         if layout.nbytes:
             memory = (HostMemory if host else DeviceMemory)(layout.nbytes, device=device)
-        tensor._set_up(memory, layout)
+        try:
+            tensor._set_up(memory, layout)
+        except BaseException:
+            if memory is not None:
+                memory.close()
+            raise
         return tensor
 
     @classmethod

@@ -73,11 +73,11 @@ class AtbContext(Owner):
         state = state_of(device)
         library, made = state.library, abi().ffi.new("atb_Context **")
         create = atb_function(library, "CreateContext")
+        self._state = state
         with on_context(library, state.context):
             if status := create(made):
                 raise failure(library, "AtbCreateContext", "make a context", status)
-        self._state = state
-        self._handle = made[0]
+            self._handle = made[0]
         state.children.add(self)
 
     @property

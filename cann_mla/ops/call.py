@@ -75,9 +75,11 @@ class OperatorCall:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._inputs.close()
-        if kind is not None:
-            self._outputs.close()
+        try:
+            self._inputs.close()
+        finally:
+            if kind is not None:
+                self._outputs.close()
 
     def give(self, values: Mapping[str, Any], *, packed: Collection[str] = ()) -> None:
         """Give operands and host arguments by their Python names; None leaves one null.

@@ -140,7 +140,11 @@ class Device(Owner):
         library.initialise()
         before = current_context(library)
         library.check(library.aclrtSetDevice(number), "aclrtSetDevice", f"open device {number}")
-        context = current_context(library)
+        try:
+            context = current_context(library)
+        except CannError:
+            library.aclrtResetDevice(number)
+            raise
         with _lock:
             state = open_devices.setdefault(number, DeviceState(library, number, context))
             state.context = context
@@ -218,8 +222,11 @@ class Device(Owner):
         if status:
             faults.append(failure(library, "aclrtResetDevice", f"close device {state.id}", status))
         before = self._before
-        if before is not None and before.context is not None and current_context(library) is None:
-            library.aclrtSetCurrentContext(before.context)
+        if before is not None and before.context is not None:
+            try:
+                _fall_back(library, before.context)
+            except CannError as fault:
+                faults.append(fault)
         if faults:
             raise faults[0]
 
@@ -275,5 +282,11 @@ class Context(Owner):
     def _release(self, handle: Any) -> None:
         library = self._state.library
         library.check(library.aclrtDestroyContext(handle), "aclrtDestroyContext", "close a context")
-        if current_context(library) is None and self._state.context is not None:
-            library.aclrtSetCurrentContext(self._state.context)  # leave the thread with a usable device
+        if self._state.context is not None:
+            _fall_back(library, self._state.context)
+
+
+def _fall_back(library: Library, context: Any) -> None:
+    """Leave a thread that has lost its context with another one."""
+    if current_context(library) is None:
+        library.check(library.aclrtSetCurrentContext(context), "aclrtSetCurrentContext", "switch device back")

@@ -102,6 +102,7 @@ class DeviceMemory(Owner):
         state = state_of(device)
         library = state.library
         pointer = ffi.new("void **")
+        self._state = state
         with on_context(library, state.context if device is not None else None):
             _reclaim(state, wait=False)
             status = library.aclrtMalloc(pointer, nbytes, code)
@@ -110,9 +111,8 @@ class DeviceMemory(Owner):
                 _reclaim(state, wait=True)
                 status = library.aclrtMalloc(pointer, nbytes, code)
             library.check(status, "aclrtMalloc", f"allocate {nbytes} bytes on device {state.id}")
-        self._state = state
+            self._handle = pointer[0]
         self.nbytes = nbytes
-        self._handle = pointer[0]
         self.address = int(ffi.cast("uintptr_t", pointer[0]))
         state.children.add(self)
 
@@ -138,7 +138,7 @@ class DeviceMemory(Owner):
             with on_context(library, stream._context):
                 status = library.aclrtMemsetAsync(self.handle, self.nbytes, byte, self.nbytes, stream.handle)
                 library.check(status, "aclrtMemsetAsync", "fill")
-            stream._launches.append("aclrtMemsetAsync")
+                stream._launches.append("aclrtMemsetAsync")
 
     def write(self, source: npt.NDArray[Any] | HostMemory, offset: int = 0, *, stream: Stream | None = None) -> None:
         """Copy from the host.
@@ -209,8 +209,8 @@ class DeviceMemory(Owner):
         with on_context(library, stream._context):
             status = library.aclrtMemcpyAsync(to, room, source, nbytes, code, stream.handle)
             library.check(status, "aclrtMemcpyAsync", "copy")
-        stream._launches.append("aclrtMemcpyAsync")
-        stream.keep(keep)
+            stream._launches.append("aclrtMemcpyAsync")
+            stream.keep(keep)
 
     def _release(self, handle: Any) -> None:
         _give_up(self._state, handle, "aclrtFree", [self._state])
@@ -304,13 +304,13 @@ class HostMemory(Owner):
         state = state_of(device)
         library = state.library
         pointer = ffi.new("void **")
+        self._state = state
+        self._views: WeakSet[_Exported] = WeakSet()
         with on_context(library, state.context if device is not None else None):
             status = library.aclrtMallocHost(pointer, nbytes)
             library.check(status, "aclrtMallocHost", f"allocate {nbytes} bytes of pinned memory")
-        self._state = state
-        self._views: WeakSet[_Exported] = WeakSet()
+            self._handle = pointer[0]
         self.nbytes = nbytes
-        self._handle = pointer[0]
         state.children.add(self)
 
     @property

@@ -120,8 +120,13 @@ class PendingWork(Owner):
             library.check(library.aclrtCreateEvent(made), "aclrtCreateEvent", "free memory")
             event = made[0]
         kept, self._kept = self._kept, []
-        self._sealed.append((event, kept))
-        library.check(library.aclrtRecordEvent(event, stream), "aclrtRecordEvent", "free memory")
+        if status := library.aclrtRecordEvent(event, stream):
+            self._events.append(event)
+            self._kept[:0] = kept
+            kept = []  # or the exception's frames would hold on to it
+        else:
+            self._sealed.append((event, kept))
+        library.check(status, "aclrtRecordEvent", "free memory")
 
     def _destroy_events(self) -> None:
         while self._events:

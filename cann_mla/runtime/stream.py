@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from cann_mla.binding import abi
 from cann_mla.checks import instance
-from cann_mla.errors import failure
+from cann_mla.errors import CannError, failure
 from cann_mla.runtime.current import current_context, on_context
 from cann_mla.runtime.device import Device, DeviceState, state_of
 from cann_mla.runtime.owner import Owner
 from cann_mla.runtime.pending import PendingWork, Wait
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from cann_mla.runtime.memory import DeviceMemory
 
 _LONGEST_WAIT = 2_000_000  # seconds; C counts milliseconds in 32 bits
@@ -51,9 +53,10 @@ class Stream(PendingWork):
         library = state.library
         made = abi().ffi.new("aclrtStream *")
         with on_context(library, state.context if device is not None else None):
+            context = current_context(library)
             status = library.aclrtCreateStreamWithConfig(made, priority, flags)
             library.check(status, "aclrtCreateStreamWithConfig", "make a stream")
-            self._set_up(state, current_context(library), made[0], owned=True)
+            self._set_up(state, context, made[0], owned=True)
 
     def _set_up(self, state: DeviceState, context: Any, handle: Any, owned: bool) -> None:
         super().__init__(state.library, context)
@@ -100,7 +103,8 @@ class Stream(PendingWork):
         ------
         CannError
             With the fault of a kernel, or status 507046 when the time is up. It names what was queued since the
-            last synchronisation that succeeded.
+            last synchronisation that succeeded. After a timeout the work goes on: wait again, or :meth:`abort` it;
+            a ``with`` block of the stream that is left by this error aborts.
         """
         library, handle = self._library, self.handle
         limit = None if timeout is None else _milliseconds(timeout)
@@ -162,8 +166,30 @@ class Stream(PendingWork):
         with on_context(self._library, self._context):
             status = self._library.aclrtStreamWaitEvent(self.handle, event.handle)
             self._library.check(status, "aclrtStreamWaitEvent", "wait for an event")
-        self._launches.append("aclrtStreamWaitEvent")
-        self.keep(event)
+            self._launches.append("aclrtStreamWaitEvent")
+            self.keep(event)
+
+    def abort(self) -> None:
+        """Drop what is queued and stop what runs, for a stream that no longer gets on. It can be used again.
+
+        What the dropped work should have written is undefined.
+
+        Raises
+        ------
+        CannError
+            If CANN refuses.
+        """
+        library = self._library
+        with on_context(library, self._context):
+            library.check(library.aclrtStreamAbort(self.handle), "aclrtStreamAbort", "abort")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        timed_out = isinstance(error, CannError) and error.status == abi().lib.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT
+        if timed_out and not self.closed:
+            self.abort()  # closing waits for the queued work, which has just been given up
+        super().__exit__(kind, error, trace)
 
     def workspace(self, nbytes: int) -> DeviceMemory:
         """Memory that work queued on this stream may use; the launches queued between two synchronisations share it.
@@ -216,11 +242,11 @@ class Event(Owner):
         state = state_of(device)
         library = state.library
         made = abi().ffi.new("aclrtEvent *")
-        with on_context(library, state.context if device is not None else None):
-            library.check(library.aclrtCreateEvent(made), "aclrtCreateEvent", "make an event")
         self._library = library
         self._state = state
-        self._handle = made[0]
+        with on_context(library, state.context if device is not None else None):
+            library.check(library.aclrtCreateEvent(made), "aclrtCreateEvent", "make an event")
+            self._handle = made[0]
         state.children.add(self)
 
     @property

@@ -21,6 +21,8 @@ Settings, read from the environment when the library is first used:
 ``CANN_MLA_SIM_SUPPRESSIONS``
     File with findings not to report, one a line: ``rule api=PATTERN where=PATTERN``, of which only the rule has to be
     there. All are shell patterns; ``#`` begins a comment.
+``CANN_MLA_SIM_FAULTS``
+    Faults to inject, such as ``aclrtMalloc#3=207001``; :mod:`cann_mla.simulator.faults` tells the language.
 ``CANN_MLA_SIM_LIBRARY``
     Path of the library, where it is not the one installed with this package (a build tree, say).
 """
@@ -40,6 +42,7 @@ from cann_mla.simulator.checks import (
     set_strict,
     watch,
 )
+from cann_mla.simulator.faults import Injection, inject
 from cann_mla.simulator.installed import (
     compile_flags,
     environment,
@@ -55,12 +58,14 @@ __all__ = [
     "FailedCall",
     "Finding",
     "FoundObject",
+    "Injection",
     "Watch",
     "clear_findings",
     "compile_flags",
     "environment",
     "findings",
     "include_dir",
+    "inject",
     "library_dir",
     "library_path",
     "link_flags",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 from collections.abc import Iterator
@@ -135,7 +136,7 @@ def set_strict(on: bool) -> bool:
     bool
         Whether it was on before.
     """
-    library = _simulator()
+    library = simulator()
     before = bool(library.cannMlaSimGetStrict())
     library.cannMlaSimSetStrict(1 if on else 0)
     return before
@@ -143,7 +144,7 @@ def set_strict(on: bool) -> bool:
 
 def findings() -> list[Finding]:
     """What was found so far, each mistake once; inside of :func:`watch`, since the watch began."""
-    library = _simulator()
+    library = simulator()
     found: list[Finding] = []
     while True:
         finding = _finding(library, len(found))
@@ -154,7 +155,7 @@ def findings() -> list[Finding]:
 
 def clear_findings() -> None:
     """Forget what was found, and the first failing call."""
-    _simulator().cannMlaSimClearFindings()
+    simulator().cannMlaSimClearFindings()
 
 
 def load_suppressions(path: str | os.PathLike[str]) -> None:
@@ -171,7 +172,7 @@ def load_suppressions(path: str | os.PathLike[str]) -> None:
     CannError
         If the file cannot be read, or a line not understood.
     """
-    library = _simulator()
+    library = simulator()
     library.check(library.cannMlaSimLoadSuppressions(os.fsencode(path)), "cannMlaSimLoadSuppressions", "load")
 
 
@@ -193,23 +194,33 @@ class Watch:
 
 
 @contextmanager
-def watch() -> Iterator[Watch]:
+def watch(*, leaks: bool = False) -> Iterator[Watch]:
     """Check a piece of code in strict mode.
 
     Findings of the block belong to the watch: they are not printed, and do not fail the process. The block is that of
-    all threads. Leaks are looked for at ``aclFinalize`` and at the end of the process only.
+    all threads.
+
+    Parameters
+    ----------
+    leaks : bool
+        Report what was made in the block and is not given back at its end, what Python objects hold among it. Without,
+        leaks are looked for at ``aclFinalize`` and at the end of the process only.
 
     Yields
     ------
     Watch
     """
-    library = _simulator()
+    library = simulator()
     library.cannMlaSimBeginWatch()
     watching = Watch()
     before = set_strict(True)
+    mark = library.cannMlaSimMarkLiving() if leaks else None
     try:
         yield watching
     finally:
+        if mark is not None:
+            gc.collect()
+            library.cannMlaSimReportLeaksSince(mark)
         set_strict(before)
         watching._findings = findings()
         library.cannMlaSimEndWatch()
@@ -230,7 +241,14 @@ def tell_lines(library: Library) -> None:
     atexit.register(locator.uninstall)  # no thread may ask for lines once the interpreter is gone
 
 
-def _simulator() -> Library:
+def simulator() -> Library:
+    """The library, which must be the simulator.
+
+    Raises
+    ------
+    RuntimeError
+        If CANN is loaded instead.
+    """
     from cann_mla.libraries import load
 
     library = load()
