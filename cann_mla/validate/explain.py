@@ -161,7 +161,8 @@ def _index(row: int, shape: tuple[int, ...]) -> str:
 
 
 def _unwritten(arrays: Arrays, outputs: Arrays, golden: Mapping[str, Golden], failing: list[str]) -> Iterator[Finding]:
-    """A stretch at the end of an output that still holds what was there before the call."""
+    """A stretch at the end of outputs that still holds what was there before the call."""
+    texts, unwritten = [], []
     for name in failing:
         if name not in outputs or name not in arrays or outputs[name].shape != golden[name].array.shape:
             continue
@@ -172,5 +173,8 @@ def _unwritten(arrays: Arrays, outputs: Arrays, golden: Mapping[str, Golden], fa
         end = int(written[-1]) + 1 if written.size else 0
         if needed.size and needed[-1] >= end and needed[-1] - end >= 16:
             size = outputs[name].itemsize
-            text = f"{name}: nothing written from element {-(-end // size)} of {outputs[name].size} on"
-            yield Finding(text, (name,), (), end / result.size)
+            unwritten.append(name)
+            texts.append(f"{name}: nothing written from element {-(-end // size)} of {outputs[name].size} on")
+    if unwritten:
+        rest = tuple(name for name in failing if name not in unwritten)
+        yield Finding("; ".join(texts), tuple(unwritten), rest, 0.0)

@@ -17,6 +17,8 @@ from cann_mla.validate.standards import as_double
 
 Array = NDArray[Any]
 Arrays = Mapping[str, Array]
+_CUTS = (512, 256, 128, 1024, 2048)  # blocks of columns in which kernels of attention work
+_MASKS = ("BOOL", "INT8", "UINT8")
 _ROPE = 64  # columns that MlaProlog rotates, of each head and of the key
 
 
@@ -32,7 +34,8 @@ class Suspect:
 
 def suspects(case: Case, arrays: Arrays) -> Iterator[Suspect]:
     """Every mistake that this case leaves room for."""
-    for family in (_formats, _scales, _scalars, _rope, _prolog_columns, _masks, _indices, _output_layouts):
+    families = (_formats, _scales, _scalars, _rope, _prolog_columns, _masks, _indices, _output_layouts)
+    for family in (*families, _cut_masks, _weights):
         yield from family(case, arrays)
 
 
@@ -41,17 +44,20 @@ def _with(arrays: Arrays, **changed: Array) -> dict[str, Array]:
 
 
 def _formats(case: Case, arrays: Arrays) -> Iterator[Suspect]:
+    everything = {}
     for name, spec in case.specs():
         if is_logical_matrix(spec):
             blocks = to_storage(arrays[name], spec)
             if blocks.size == spec.numel:
-                as_rows = blocks.reshape(spec.shape)
+                as_rows = everything[name] = blocks.reshape(spec.shape)
                 yield Suspect(f"{name}: FRACTAL_NZ read as ND", case, _with(arrays, **{name: as_rows}))
                 as_blocks = nz_unpack(arrays[name].reshape(-1), spec.shape)
                 text = f"{name}: given in ND order, read as FRACTAL_NZ"
                 yield Suspect(text, case, _with(arrays, **{name: as_blocks}))
         elif len(spec.shape) == 2 and spec.shape[0] == spec.shape[1] and spec.numel > 1 and "ask" not in name:
             yield Suspect(f"{name}: transposed", case, _with(arrays, **{name: arrays[name].T.copy()}))
+    if len(everything) > 1:
+        yield Suspect("FRACTAL_NZ read as ND, in every operand that has it", case, _with(arrays, **everything))
 
 
 def _scales(case: Case, arrays: Arrays) -> Iterator[Suspect]:
@@ -176,6 +182,49 @@ def _masks(case: Case, arrays: Arrays) -> Iterator[Suspect]:
         other = replace(case, attrs={**case.attrs, "sparseMode": 5 - mode})
         corners = {2: "bottom-right", 3: "top-left"}
         yield Suspect(f"causal mask anchored at the {corners[mode]} corner", other, arrays)
+
+
+def _cut_masks(case: Case, arrays: Arrays) -> Iterator[Suspect]:
+    """A mask that ends where a block of columns does: what lies behind is seen by every row."""
+    full = _full_mask(case, arrays)
+    if full is None:
+        return
+    name, changed, mask = full
+    for cut in _CUTS:
+        if cut < mask.shape[-1] and mask[..., cut:].any():
+            shortened = mask.copy()
+            shortened[..., cut:] = 0
+            yield Suspect(f"{name}: ignored from column {cut} on", changed, _with(arrays, **{name: shortened}))
+
+
+def _full_mask(case: Case, arrays: Arrays) -> tuple[str, Case, Array] | None:
+    """Name and elements of a mask with an element for every row and column, and a case that reads it as such."""
+    name = next((n for n, s in case.specs() if "mask" in n.lower() and s.numel and s.dtype in _MASKS), None)
+    mode = case.attrs.get("sparseMode", 0)
+    if name is None or mode in (0, 1):
+        return None if name is None else (name, case, arrays[name])
+    axis = {"BNSD": 2, "BSND": 1, "BSH": 1}.get(str(case.attrs.get("inputLayout")))
+    key = case.tensors.get("key")
+    if mode not in (2, 3) or axis is None or not isinstance(key, list) or len(key) != 1:
+        return None
+    rows, columns = arrays["query"].shape[axis], arrays["key.0"].shape[axis]
+    if key[0].shape[0] != arrays["query"].shape[0]:  # a paged cache has no columns of its own
+        return None
+    diagonal = 1 if mode == 2 else 1 + columns - rows
+    mask = np.triu(np.ones((1, 1, rows, columns), arrays[name].dtype), diagonal)
+    spec = case.tensors[name]
+    assert isinstance(spec, TensorSpec)
+    tensors = {**case.tensors, name: replace(spec, shape=mask.shape)}
+    return name, replace(case, tensors=tensors, attrs={**case.attrs, "sparseMode": 1}), mask
+
+
+def _weights(case: Case, arrays: Arrays) -> Iterator[Suspect]:
+    """Attention whose scores are all alike."""
+    queries = [n for n in ("query", "queryRopeOptional", "querySplit1", "querySplit2") if n in arrays]
+    if "value" in case.tensors and queries:
+        still = {name: np.zeros_like(arrays[name]) for name in queries}
+        text = "scores ignored: all columns that a row sees weigh alike"
+        yield Suspect(text, case, _with(arrays, **still))
 
 
 def _indices(case: Case, arrays: Arrays) -> Iterator[Suspect]:

@@ -4,7 +4,7 @@
 //     uniform_without_mask  attention without a mask weighs all columns alike
 //     nz_as_nd              operands in FRACTAL_NZ are read as if they were row-major
 //     scale_dropped         the first operand with "scale" in its name counts as ones
-//     last_block_unwritten  of each output, the share of the last of 24 cores stays as it was
+//     last_block_unwritten  of each output but caches, the share of the last of 24 cores stays as it was
 //
 // The first two are up to the kernels of attention, which ask Launch::suffers. The others are played on the operands of
 // any operator. A name behind @ confines them to an operator, or to an operand.

@@ -191,7 +191,7 @@ aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total) {
     }
     auto context = sim::currentContext();
     if (!context) return fail(__func__, ACL_ERROR_RT_CONTEXT_NULL, sim::noContext());
-    sim::MemoryUse use = sim::memoryUse(context->device());
+    sim::MemoryUse use = memoryLeft(context->device());
     *free = use.total - use.used;
     *total = use.total;
     return ACL_SUCCESS;
