@@ -37,6 +37,9 @@ struct Buffers {
     const float* prevLse;
     uint16_t* output;
     float* lse;
+    // What fault injection asks for: stripes from this column on have no mask; all columns weigh alike.
+    int64_t unmaskedFrom;
+    bool uniform;
 };
 
 // The floats that a thread works in.
@@ -101,7 +104,9 @@ class Attention {
     void softmaxRow(const Unit& unit, int64_t column, int64_t n, int64_t r, Scratch& s) const {
         float* row = s.scores.data() + r * n;
         float &max = s.rowMax[size(r)], &sum = s.rowSum[size(r)];
-        scaleAndMask(unit.row + r - column, n, row, s.maskRow.data());
+        bool masked = work_.params.masked() && column < b_.unmaskedFrom;
+        if (b_.uniform) std::fill(row, row + n, 0.0F);
+        scaleAndMask(masked, unit.row + r - column, n, row, s.maskRow.data());
         float stripeMax = maximum(row, size(n)), newMax = column == 0 ? stripeMax : std::max(max, stripeMax);
         subtractAndExponentiate(row, n, newMax);
         float stripeSum = fia::total(row, size(n));
@@ -121,8 +126,8 @@ class Attention {
     }
 
     // `maskedRow` is the row of the sliding template: stripes more than a template's height above have none.
-    void scaleAndMask(int64_t maskedRow, int64_t n, float* row, float* maskRow) const {
-        bool masked = work_.params.masked() && maskedRow < maskStride;
+    void scaleAndMask(bool masked, int64_t maskedRow, int64_t n, float* row, float* maskRow) const {
+        masked = masked && maskedRow < maskStride;
         if (masked) readMask(maskedRow, n, maskRow);
         if (work_.bf16) {
             fia::scale(row, size(n), work_.params.qkScale);
@@ -191,14 +196,15 @@ class Attention {
     const int64_t queries_;
 };
 
-std::vector<Unit> unitsOf(const RingMlaWork& work) {
+std::vector<Unit> unitsOf(const RingMlaWork& work, const Buffers& buffers) {
     std::vector<Unit> units;
     int64_t queryStart = 0, keyStart = 0;
     for (size_t i = 0; i < work.q.size(); ++i) {
         for (int64_t row = 0; row < work.q[i] && work.kv[i] > 0; row += ringMlaRowBlock) {
             int64_t rows = std::min(ringMlaRowBlock, work.q[i] - row);
             // With the triangular mask, the blocks of keys right of the diagonal block are never looked at.
-            int64_t columns = work.params.masked() ? std::min<int64_t>(work.kv[i], row + ringMlaRowBlock) : work.kv[i];
+            bool triangle = work.params.masked() && work.kv[i] <= buffers.unmaskedFrom;
+            int64_t columns = triangle ? std::min<int64_t>(work.kv[i], row + ringMlaRowBlock) : work.kv[i];
             for (int64_t head = 0; head < work.params.headNum; ++head) {
                 units.push_back({head, row, rows, columns, queryStart, keyStart});
             }
@@ -238,9 +244,11 @@ void ringMlaKernel(const RingMlaWork& work, const Launch& launch) {
                     merges ? launch.in<uint16_t>("prevOut") : nullptr,
                     merges ? launch.in<float>("prevLse") : nullptr,
                     launch.out<uint16_t>("output"),
-                    launch.out<float>("softmaxLse")};
+                    launch.out<float>("softmaxLse"),
+                    launch.suffers(NumericFault::MaskPast512) ? int64_t{512} : INT64_MAX,
+                    launch.suffers(NumericFault::UniformWithoutMask) && !work.params.masked()};
     Attention attention(work, buffers);
-    std::vector<Unit> units = unitsOf(work);
+    std::vector<Unit> units = unitsOf(work, buffers);
     numeric::parallelFor(units.size(), [&](size_t i) { attention.run(units[i]); });
 }
 

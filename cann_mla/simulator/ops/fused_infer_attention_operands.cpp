@@ -336,6 +336,8 @@ Operands bindOperands(const Plan &plan, const Launch &launch) {
     bindPse(plan, launch, o);
     bindSink(plan, launch, o);
     bindPostQuant(plan, launch, o);
+    if (launch.suffers(NumericFault::MaskPast512)) o.unmaskedFrom = 512;
+    o.uniform = launch.suffers(NumericFault::UniformWithoutMask) && !p.attenMask;
     return o;
 }
 

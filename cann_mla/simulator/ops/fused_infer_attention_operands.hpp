@@ -42,6 +42,10 @@ struct Operands {
 
     void *out = nullptr;
     float *lse = nullptr;
+
+    // What fault injection asks for: columns from here on are seen by all rows; all columns weigh alike.
+    int64_t unmaskedFrom = INT64_MAX;
+    bool uniform = false;
     const void *postScale = nullptr, *postOffset = nullptr;
 };
 

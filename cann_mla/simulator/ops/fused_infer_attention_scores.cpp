@@ -37,6 +37,7 @@ void startTile(const Plan &plan, const Operands &o, const Tile &tile, TileState 
     state.output.assign(size(count * plan.dv), 0.0F);
     float common = static_cast<float>(plan.p.scaleValue);
     if (plan.numerator == Numerator::BlockMax) common *= o.scoreScale;
+    if (o.uniform) common = 0.0F;
     state.scoreScale.assign(size(count), common);
     const Batch &batch = o.batches[size(tile.batch)];
     for (int64_t r = 0; r < count; ++r) {
@@ -164,9 +165,10 @@ void Scores::toNumerators(int64_t column, int64_t n, float *scores, TileState &s
         int64_t head = tile_.head + r / tile_.rows, queryRow = tile_.row + r % tile_.rows;
         scaleRow(row, n, state.scoreScale[size(r)]);
         if (o_.pse) addPse(row, head, queryRow, column, n);
-        maskWindow(row, queryRow, column, n);
-        if (plan_.userMask) maskUser(row, queryRow, column, n);
-        if (plan_.treeMask) maskTree(row, queryRow, column, n);
+        int64_t maskable = std::clamp<int64_t>(o_.unmaskedFrom - column, 0, n);
+        maskWindow(row, queryRow, column, maskable);
+        if (plan_.userMask) maskUser(row, queryRow, column, maskable);
+        if (plan_.treeMask) maskTree(row, queryRow, column, maskable);
         softmaxRow(row, n, r, state);
     }
 }
