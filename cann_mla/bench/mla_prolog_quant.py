@@ -107,14 +107,19 @@ def _between_primitives(plan: MlaPrologQuantPlan, stream: cann_mla.Stream) -> Me
 
 
 def _memory(device: cann_mla.Device, tokens: int) -> Measurement:
-    """Device memory that a plan takes, without its outputs and workspace, against its two largest intermediates."""
+    """Device memory that a plan takes, without its outputs and workspace, against its two largest intermediates.
+
+    These are the second product in INT32 and scaled in FP32, each in units of 512 bytes with 32 behind it, as
+    aclrtMalloc gives it out. The constants 127, 1 and a row of ones are inputs of the primitives.
+    """
     tensors = operands(tokens, FIXED)
     free, _ = device.memory()
     with MlaPrologQuantPlan(**tensors) as plan, plan.outputs as outputs:
         taken = free - device.memory()[0]
         written = (outputs.q_out, outputs.kv_out, outputs.qr_out, outputs.qr_scale_out)
-        own = taken - plan.workspace_size - sum(tensor.layout.nbytes for tensor in written)
-        two_largest = 2 * 4 * outputs.q_out.layout.numel  # the second product in INT32, and scaled in FP32
+        constants = 4 * (1 + 1 + plan.sizes.head)
+        own = taken - plan.workspace_size - sum(tensor.layout.nbytes for tensor in written) - constants
+        two_largest = 2 * -(-(4 * outputs.q_out.layout.numel + 32) // 512) * 512
         detail = {"tokens": tokens, "bytes": own, "two_largest": two_largest, "workspace": plan.workspace_size}
     for tensor in tensors.values():
         tensor.close()

@@ -126,7 +126,8 @@ class Chain:
         s, q = self._sizes, self._slots["q_out"]
         rows = (s.tokens * s.heads, s.head)
         normed = self.steps.intermediate(rows, "FP32")
-        self._norm(f.view(*rows), self._constant(1, (s.head,), "FP32"), normed)
+        # Nobody reads the reciprocal roots; q_out has room for them until the cast.
+        self._norm(f.view(*rows), self._constant(1, (s.head,), "FP32"), normed, q.scratch((rows[0], 1), "FP32"))
         self.steps.add("aclnnCast", self=normed, dtype=dtype("BF16").code, out=q.view(*rows))
         self._rotate_heads()
 
@@ -179,8 +180,8 @@ class Chain:
         s = self._sizes
         self._rotate(self._slots["q_out"].view(s.tokens, s.heads, 1, s.head))
 
-    def _norm(self, x: Slot, gamma: Slot, y: Slot) -> None:
-        rstd = self.steps.intermediate((x.layout.shape[0], 1), "FP32")
+    def _norm(self, x: Slot, gamma: Slot, y: Slot, rstd: Slot | None = None) -> None:
+        rstd = rstd or self.steps.intermediate((x.layout.shape[0], 1), "FP32")
         self.steps.add("aclnnRmsNorm", x=x, gamma=gamma, epsilon=EPSILON, yOut=y, rstdOut=rstd)
 
     def _rotate(self, x: Slot) -> None:

@@ -77,6 +77,19 @@ class Slot:
             )
         return Slot(layout, None, self.root)
 
+    def scratch(self, shape: Sequence[int], dtype: DTypeLike) -> Slot:
+        """The first bytes of this slot as another tensor, for what is needed only until the slot itself is written.
+
+        Raises
+        ------
+        ValueError
+            If it does not fit, or the slot is not dense and row-major.
+        """
+        layout, own = Layout.make(shape, dtype), self.layout
+        if not own.dense or own.format != "ND" or layout.nbytes > own.nbytes:
+            raise ValueError(f"{layout} does not fit into {own}, which must be dense and in ND")
+        return Slot(layout, None, self.root)
+
 
 _Use: TypeAlias = tuple[Slot, RepeatablePlan, str, Layout]
 """Who is used, by which plan, under which C name, in which view."""

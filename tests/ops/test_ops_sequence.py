@@ -174,3 +174,19 @@ def test_strided_views_cut_columns_out(stream: cann_mla.Stream) -> None:
     assert y.to_numpy().tolist() == [0, 4, 0, 6, 0, 1, 0, 0]
     with pytest.raises(ValueError, match=r"reaches over 10 elements; the slot of \[3, 3\] has 9"):
         square.view(2, 2, strides=(7, 1), offset=1)
+
+
+def test_scratch_lies_in_the_memory_of_what_is_written_later(stream: cann_mla.Stream) -> None:
+    x = cann_mla.Tensor.from_numpy(np.full((2, 8), 2, np.float32))
+    ones = cann_mla.Tensor.from_numpy(np.ones(8, np.float32))
+    out = cann_mla.Tensor.zeros((2, 8), "FP32")
+    with cann_mla.ops.OperatorSequence() as steps:
+        source, later, normed = steps.operand(x), steps.operand(out), steps.intermediate((2, 8), "FP32")
+        roots = later.scratch((2, 1), "FP32")
+        steps.add("aclnnRmsNorm", x=source, gamma=steps.operand(ones), epsilon=0.0, yOut=normed, rstdOut=roots)
+        steps.prepare()
+        steps.run(stream)
+        stream.synchronize()
+        assert out.to_numpy().ravel()[:3].tolist() == [0.5, 0.5, 0]
+        with pytest.raises(ValueError, match="does not fit into"):
+            later.scratch((9, 8), "FP16")
