@@ -1,0 +1,172 @@
+"""Steps that the programs of the catalogue share: C calls with the arguments that do not matter there filled in.
+
+No status is looked at: the wrong programs go on after a refusal, as many a program does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from cann_mla import c
+from cann_mla.atb import AtbContext
+from cann_mla.atb.context import atb_function
+from cann_mla.libraries import load
+
+SHAPE = (4, 8)
+NBYTES = 128  # of a tensor of that shape in FP32, and of every memory where nothing else is said
+
+
+def malloc(nbytes: int = NBYTES, byte: int | None = 0) -> Any:
+    """Device memory, filled with a byte; None leaves it unwritten."""
+    address = c.new("void **")
+    c.aclrtMalloc(address, nbytes, c.ACL_MEM_MALLOC_HUGE_FIRST)
+    if byte is not None:
+        c.aclrtMemset(address[0], nbytes, byte, nbytes)
+    return address[0]
+
+
+def moved(address: Any, nbytes: int) -> Any:
+    """An address some bytes further on."""
+    return c.cast("void *", c.cast("char *", address) + nbytes)
+
+
+@contextmanager
+def memory(*sizes: int) -> Iterator[list[Any]]:
+    """Device memory of several sizes for a block, written with zeros."""
+    addresses = [malloc(size) for size in sizes]
+    yield addresses
+    for address in addresses:
+        c.aclrtFree(address)
+
+
+@contextmanager
+def streams(count: int = 1) -> Iterator[list[Any]]:
+    """Streams for a block; what is queued at its end is waited for."""
+    made = [new_stream() for _ in range(count)]
+    yield made
+    for stream in made:
+        c.aclrtSynchronizeStream(stream)
+    for stream in made:
+        c.aclrtDestroyStream(stream)
+
+
+def new_stream() -> Any:
+    """A stream."""
+    stream = c.new("aclrtStream *")
+    c.aclrtCreateStream(stream)
+    return stream[0]
+
+
+def new_event() -> Any:
+    """An event."""
+    event = c.new("aclrtEvent *")
+    c.aclrtCreateEvent(event)
+    return event[0]
+
+
+def tensor(
+    address: Any = c.NULL,
+    shape: tuple[int, ...] = SHAPE,
+    dtype: int = c.ACL_FLOAT,
+    strides: tuple[int, ...] | None = None,
+    storage: tuple[int, ...] | None = None,
+    offset: int = 0,
+) -> Any:
+    """An aclTensor, dense where no strides are given."""
+    steps = c.NULL if strides is None else c.new("int64_t[]", strides)
+    storage = shape if storage is None else storage
+    dims, storage_dims = c.new("int64_t[]", shape), c.new("int64_t[]", storage)
+    return c.aclCreateTensor(
+        dims, len(shape), dtype, steps, offset, c.ACL_FORMAT_ND, storage_dims, len(storage), address
+    )
+
+
+def tensor_list(*members: Any) -> Any:
+    """An aclTensorList, which owns its members from now on."""
+    return c.aclCreateTensorList(c.new("aclTensor *[]", members), len(members))
+
+
+class Planned:
+    """What phase one gives: the size of the workspace and the executor."""
+
+    def __init__(self) -> None:
+        self._size, self._executor = c.new("uint64_t *"), c.new("aclOpExecutor **")
+
+    @property
+    def cells(self) -> tuple[Any, Any]:
+        """The two out-parameters."""
+        return self._size, self._executor
+
+    @property
+    def workspace_size(self) -> int:
+        return int(self._size[0])
+
+    @property
+    def executor(self) -> Any:
+        return self._executor[0]
+
+
+def plan_cast(source: Any, target: Any, dtype: int = c.ACL_FLOAT) -> Planned:
+    """Phase one of aclnnCast. From FP32 to FP32 it copies and needs no workspace; to FP16 it needs 16 MiB."""
+    planned = Planned()
+    c.aclnnCastGetWorkspaceSize(source, dtype, target, *planned.cells)
+    return planned
+
+
+def run_cast(planned: Planned, stream: Any, workspace: Any = c.NULL) -> None:
+    """Phase two of aclnnCast."""
+    c.aclnnCast(workspace, planned.workspace_size if workspace != c.NULL else 0, planned.executor, stream)
+
+
+def cast(source: Any, target: Any, stream: Any) -> None:
+    """Both phases of aclnnCast, from FP32 to FP32."""
+    run_cast(plan_cast(source, target), stream)
+
+
+def destroy(*tensors: Any) -> None:
+    """Destroy aclTensors."""
+    for each in tensors:
+        c.aclDestroyTensor(each)
+
+
+class RingMla:
+    """One token of AtbRingMLA, set up on memory of its own: small, and it reads its lengths on the host."""
+
+    def __init__(self, context: AtbContext, lengths: Any) -> None:
+        bf16 = c.ACL_BF16
+        self._addresses = [malloc(512 * 512 * 2) for _ in range(8)]
+        widths = (128, 64, 128, 64, 128)
+        vectors = [tensor(a, (1, 1, w), bf16) for a, w in zip(self._addresses, widths, strict=False)]
+        mask, output = tensor(self._addresses[5], (512, 512), bf16), tensor(self._addresses[6], (1, 1, 128), bf16)
+        lse = tensor(self._addresses[7], (1, 1))
+        self._operation, size = c.new("atb_Operation **"), c.new("uint64_t *")
+        self._tensors = (*vectors, mask, lengths, output, lse)
+        c.AtbRingMLAGetWorkspaceSize(
+            *vectors,
+            mask,
+            lengths,
+            c.NULL,
+            c.NULL,
+            1,
+            1,
+            1.0,
+            1,
+            0,
+            0,
+            1,
+            output,
+            lse,
+            size,
+            self._operation,
+            context.handle,
+        )
+
+    def destroy(self) -> None:
+        """Destroy the operation and everything it works on."""
+        if self._operation[0] != c.NULL:
+            atb_function(load(), "DestroyOperation")(self._operation[0])
+        destroy(*self._tensors)
+        for address in self._addresses:
+            c.aclrtFree(address)
