@@ -33,7 +33,13 @@ static struct {
 
 static Setter set_locator;
 static char *package_folder, *library_folder;
-static PyObject *f_back, *f_lasti;
+static PyObject *f_back, *f_lasti; /* descriptors of the frame type */
+static descrgetfunc read_descriptor;
+
+/* An attribute of a frame, without the search for it. */
+static PyObject *attribute_of(PyObject *descriptor, PyObject *frame) {
+    return read_descriptor(descriptor, frame, (PyObject *)Py_TYPE(frame));
+}
 
 static int starts_with(const char *text, const char *start) { return strncmp(text, start, strlen(start)) == 0; }
 
@@ -98,7 +104,7 @@ static int describe(struct Point *point, PyObject *frame, PyObject *code) {
 static struct Point point_of(PyObject *frame) {
     struct Point found = {NULL, 0, NULL, USER};
     PyObject *code = (PyObject *)PyFrame_GetCode((PyFrameObject *)frame);
-    PyObject *instruction = PyObject_GetAttr(frame, f_lasti);
+    PyObject *instruction = attribute_of(f_lasti, frame);
     found.instruction = instruction == NULL ? -1 : PyLong_AsLong(instruction);
     Py_XDECREF(instruction);
     PyErr_Clear();
@@ -136,7 +142,7 @@ static size_t walk(const char **places, size_t room, int32_t *inside) {
                 places[count++] = point.text;
             }
         }
-        PyObject *caller = PyObject_GetAttr(frame, f_back);
+        PyObject *caller = attribute_of(f_back, frame);
         Py_DECREF(frame);
         frame = caller;
     }
@@ -192,7 +198,14 @@ static struct PyModuleDef definition = {
     NULL};
 
 PyMODINIT_FUNC PyInit__locator(void) {
-    f_back = PyUnicode_InternFromString("f_back");
-    f_lasti = PyUnicode_InternFromString("f_lasti");
-    return f_back == NULL || f_lasti == NULL ? NULL : PyModule_Create(&definition);
+    PyObject *frame = (PyObject *)PyEval_GetFrame(); /* of whoever imports this */
+    if (frame == NULL) {
+        PyErr_SetString(PyExc_ImportError, "_locator can only be imported by Python code");
+        return NULL;
+    }
+    f_back = PyObject_GetAttrString((PyObject *)Py_TYPE(frame), "f_back");
+    f_lasti = PyObject_GetAttrString((PyObject *)Py_TYPE(frame), "f_lasti");
+    if (f_back == NULL || f_lasti == NULL) return NULL;
+    read_descriptor = (descrgetfunc)PyType_GetSlot(Py_TYPE(f_back), Py_tp_descr_get);
+    return PyModule_Create(&definition);
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -257,6 +257,14 @@ def simulator() -> Library:
     return library
 
 
+_PARTS: dict[str, Callable[..., Any]] = {
+    "object": FoundObject,
+    "made": Call,
+    "broken": Call,
+    "first_failure": FailedCall,
+}
+
+
 def _finding(library: Library, index: int) -> Finding | None:
     from cann_mla.binding import abi
 
@@ -265,8 +273,7 @@ def _finding(library: Library, index: int) -> Finding | None:
     if text == ffi.NULL:
         return None
     parts: dict[str, Any] = json.loads(ffi.string(text).decode(errors="replace"))
-    for key, kind in (("object", FoundObject), ("made", Call), ("broken", Call), ("first_failure", FailedCall)):
+    for key, kind in _PARTS.items():
         if parts[key] is not None:
-            values = {name: tuple(v) if isinstance(v, list) else v for name, v in parts[key].items()}
-            parts[key] = kind(**values)
+            parts[key] = kind(**{name: tuple(v) if isinstance(v, list) else v for name, v in parts[key].items()})
     return Finding(**parts, text=ffi.string(library.cannMlaSimFindingText(index)).decode(errors="replace"))

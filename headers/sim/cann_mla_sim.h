@@ -70,6 +70,11 @@ ACL_FUNC_VISIBILITY void cannMlaSimClearFindings(void);
 ACL_FUNC_VISIBILITY void cannMlaSimBeginWatch(void);
 ACL_FUNC_VISIBILITY void cannMlaSimEndWatch(void);
 
+/* Leaks before the end: what was made since a mark and lives is reported, in strict mode or not. Returns 0, or 100000 for
+ * an unknown mark; each can be used once. */
+ACL_FUNC_VISIBILITY uint64_t cannMlaSimMarkLiving(void);
+ACL_FUNC_VISIBILITY int32_t cannMlaSimReportLeaksSince(uint64_t mark);
+
 /* Adds the suppressions in a file, as CANN_MLA_SIM_SUPPRESSIONS does: one a line, "rule api=PATTERN where=PATTERN", of
  * which only the rule (a pattern too) has to be there. Returns 0, or 100003 with the reason as error text. */
 ACL_FUNC_VISIBILITY int32_t cannMlaSimLoadSuppressions(const char *path);

@@ -19,8 +19,7 @@ constexpr int kFindingsStatus = 99;
 void concludeChecks(int status, void *process) {
     const bool forked = getpid() != static_cast<pid_t>(reinterpret_cast<intptr_t>(process));
     if (forked || !strict()) return;
-    checker::reportLeakedHandles(true);
-    checker::reportLeakedMemory(true);
+    checker::reportLeaksAtExit();
     writeReport();
     std::fprintf(stderr, "%s\n", summaryLine().c_str());
     if (status != 0 || findingTotals().failing == 0) return;

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "acl/acl_base.h"
 #include "checker/findings.hpp"
 #include "checker/report_file.hpp"
 #include "checker/report_text.hpp"
@@ -42,6 +43,12 @@ bool isRepeat(const Finding &a, const Finding &b) {
     if (a.made.place == nullptr && a.broken.place == nullptr) return false;
     return std::strcmp(a.rule, b.rule) == 0 && sameCall(a.made, b.made) && sameCall(a.broken, b.broken) &&
            a.object.kind == b.object.kind && (!a.object.kind.empty() || a.what == b.what);
+}
+
+// Failing is one of the answers of such a call.
+bool isQuestion(const char *api, int32_t status) {
+    const bool asksForContext = std::strcmp(api, "aclrtGetCurrentContext") == 0 || std::strcmp(api, "aclrtGetDevice") == 0;
+    return status == ACL_ERROR_REPEAT_INITIALIZE || (status == ACL_ERROR_RT_CONTEXT_NULL && asksForContext);
 }
 
 void complete(Finding &finding) {
@@ -90,7 +97,7 @@ void report(const char *rule, std::string what, std::string fix) {
 }
 
 void noteFailure(const char *api, int32_t status, const std::string &text) {
-    if (!strict()) return;
+    if (!strict() || isQuestion(api, status)) return;
     Failure failure{originOf(api), status, text};
     std::lock_guard lock(state().mutex);
     if (!state().firstFailure) state().firstFailure = std::move(failure);

@@ -39,7 +39,8 @@ void clearFindings();
 void beginWatch();
 void endWatch();
 
-// Remembers the first failing call of the process in strict mode.
+// Remembers the first failing call of the process in strict mode. What only asks whether there is a context or whether
+// aclInit was called is no failure.
 void noteFailure(const char *api, int32_t status, const std::string &text);
 
 }  // namespace sim

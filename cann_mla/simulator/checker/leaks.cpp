@@ -1,5 +1,7 @@
 #include "checker/leaks.hpp"
 
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <set>
@@ -15,6 +17,9 @@
 
 namespace sim::checker {
 namespace {
+
+// Which of what lives is to be told.
+using Wanted = std::function<bool(const void *thing, const Origin &made)>;
 
 // What was told at aclFinalize is not told again when the process ends.
 bool isNews(const void *address) {
@@ -39,13 +44,13 @@ class Leaks {
         leak.bytes += bytes;
     }
 
-    void tell() {
+    // `end` names the moment, where the thread is in no exported function.
+    void tell(const char *end) {
         for (auto &[call, leak] : byCall_) {
-            std::string what = leak.finding.object.kind + " was never given back";
+            std::string what = leak.finding.object.kind + " was not given back by then";
             if (leak.count > 1 && leak.bytes > 0) what += ", " + std::to_string(leak.bytes) + " bytes in all";
             leak.finding.what = leak.finding.what.empty() ? what : leak.finding.what;
-            leak.finding.broken = captureOrigin();
-            if (!leak.finding.broken.isKnown()) leak.finding.broken.api = "the end of the process";
+            leak.finding.broken = originOf(end);
             report(std::move(leak.finding), leak.count);
         }
     }
@@ -101,33 +106,88 @@ std::string whatFor(const std::string &rule) {
     return "";
 }
 
-}  // namespace
-
-void reportLeakedHandles(bool endedByPackage) {
+void reportHandles(const Wanted &wanted, const char *end) {
     Leaks leaks;
     forEachHandle([&](Kind kind, void *handle, const Object &object) {
-        if (object.implicit || (endedByPackage && object.made.ofPackage) || !isNews(handle)) return;
+        if (object.implicit || !wanted(handle, object.made)) return;
         const char *rule = ruleFor(kind, object);
         const bool plain = std::string(rule) == "leak";
         leaks.add({rule, whatFor(rule), {kindName(kind), handle, object.text()}, object.made, {}, {},
                    plain ? destroyerOf(kind) : ""});
     });
-    leaks.tell();
+    leaks.tell(end);
 }
 
-void reportLeakedMemory(bool endedByPackage) {
+void reportMemory(const Wanted &wanted, const char *end) {
     Leaks leaks;
+    auto add = [&](const char *kind, const void *address, size_t size, const Origin &made, const char *fix) {
+        if (!wanted(address, made)) return;
+        leaks.add({"leak", "", {kind, address, std::to_string(size) + " bytes"}, made, {}, {}, fix}, size);
+    };
     for (const AllocationInfo &memory : liveAllocations()) {
-        if ((endedByPackage && memory.made.ofPackage) || !isNews(memory.address)) continue;
-        leaks.add({"leak", "", {"device memory", memory.address, std::to_string(memory.size) + " bytes"}, memory.made,
-                   {}, {}, "call aclrtFree"}, memory.size);
+        add("device memory", memory.address, memory.size, memory.made, "call aclrtFree");
     }
     for (const PinnedRange &memory : pinnedAllocations()) {
-        if ((endedByPackage && memory.made.ofPackage) || !isNews(memory.address)) continue;
-        leaks.add({"leak", "", {"pinned host memory", memory.address, std::to_string(memory.size) + " bytes"},
-                   memory.made, {}, {}, "call aclrtFreeHost"}, memory.size);
+        add("pinned host memory", memory.address, memory.size, memory.made, "call aclrtFreeHost");
     }
-    leaks.tell();
+    leaks.tell(end);
+}
+
+std::set<const void *> everythingLiving() {
+    std::set<const void *> all;
+    forEachHandle([&](Kind, void *handle, const Object &) { all.insert(handle); });
+    for (const AllocationInfo &memory : liveAllocations()) all.insert(memory.address);
+    for (const PinnedRange &memory : pinnedAllocations()) all.insert(memory.address);
+    return all;
+}
+
+struct Marks {
+    std::mutex mutex;
+    uint64_t last = 0;
+    std::map<uint64_t, std::set<const void *>> living;
+};
+
+Marks &marks() {
+    static Marks &instance = *new Marks;
+    return instance;
+}
+
+}  // namespace
+
+void reportLeakedHandles() {
+    reportHandles([](const void *handle, const Origin &) { return isNews(handle); }, "aclFinalize");
+}
+
+void reportLeakedMemory() {
+    reportMemory([](const void *address, const Origin &) { return isNews(address); }, "aclFinalize");
+}
+
+void reportLeaksAtExit() {
+    auto wanted = [](const void *thing, const Origin &made) { return !made.ofPackage && isNews(thing); };
+    reportHandles(wanted, "the end of the process");
+    reportMemory(wanted, "the end of the process");
+}
+
+uint64_t markLiving() {
+    std::set<const void *> living = everythingLiving();
+    std::lock_guard lock(marks().mutex);
+    marks().living[++marks().last] = std::move(living);
+    return marks().last;
+}
+
+bool reportLeaksSince(uint64_t mark) {
+    std::set<const void *> before;
+    {
+        std::lock_guard lock(marks().mutex);
+        auto found = marks().living.find(mark);
+        if (found == marks().living.end()) return false;
+        before = std::move(found->second);
+        marks().living.erase(found);
+    }
+    auto wanted = [&](const void *thing, const Origin &) { return before.count(thing) == 0; };
+    reportHandles(wanted, "the end of the watch");
+    reportMemory(wanted, "the end of the watch");
+    return true;
 }
 
 }  // namespace sim::checker

@@ -2,7 +2,6 @@
 
 #include <cxxabi.h>
 #include <dlfcn.h>
-#include <unwind.h>
 
 #include <algorithm>
 #include <array>
@@ -14,10 +13,10 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "checker/stack.hpp"
+
 namespace sim {
 namespace {
-
-constexpr size_t kFrames = 4;
 
 std::atomic<cannMlaSimLocator> theLocator{nullptr};
 
@@ -49,12 +48,22 @@ Places &places() {
 }
 
 // Each thread remembers the places that it met last, so that it rarely needs the table of all.
+const Place *&recent(size_t hash) {
+    constexpr size_t kRecent = 1024;
+    thread_local std::array<const Place *, kRecent> places{};
+    return places[hash % kRecent];
+}
+
+// The place, if this thread met it not long ago.
+const Place *recall(const Words &words) {
+    const Place *place = recent(words.hash());
+    return place != nullptr && words.equals(*place) ? place : nullptr;
+}
+
 const Place *intern(const Words &words) {
-    constexpr size_t kRecent = 256;
-    thread_local std::array<const Place *, kRecent> recent{};
+    if (const Place *known = recall(words)) return known;
     const size_t hash = words.hash();
-    const Place *&slot = recent[hash % kRecent];
-    if (slot != nullptr && words.equals(*slot)) return slot;
+    const Place *&slot = recent(hash);
     std::lock_guard lock(places().mutex);
     auto [found, end] = places().byHash.equal_range(hash);
     for (; found != end; ++found) {
@@ -68,25 +77,14 @@ const Place *intern(const Words &words) {
     return slot;
 }
 
-struct Walk {
-    uintptr_t start;  // the frames before it are the simulator's own
-    Words *words;
-};
-
-_Unwind_Reason_Code visitFrame(_Unwind_Context *context, void *argument) {
-    auto &walk = *static_cast<Walk *>(argument);
-    const uintptr_t address = _Unwind_GetIP(context);
-    if (walk.words->count == 0 && address != walk.start) return _URC_NO_REASON;
-    walk.words->words[walk.words->count++] = address;
-    return walk.words->count == kFrames ? _URC_END_OF_STACK : _URC_NO_REASON;
-}
-
-const Place *backtrace(const void *returnAddress) {
-    Words words;
-    Walk walk{reinterpret_cast<uintptr_t>(returnAddress), &words};
-    _Unwind_Backtrace(visitFrame, &walk);
-    if (words.count == 0) words.words[words.count++] = walk.start;  // a caller without unwind tables
-    return intern(words);
+// The C stack. What was found for a thread before is found again without unwinding.
+const Place *backtrace(const Caller &caller) {
+    const Stack quick = guess(caller.returnAddress, caller.frameEnd);
+    if (quick.count > 0) {
+        if (const Place *known = recall({quick.frames, quick.count, false})) return known;
+    }
+    const Stack stack = unwind(caller.returnAddress);
+    return intern({stack.frames, stack.count, false});
 }
 
 std::string fileName(const char *path) {
@@ -120,7 +118,7 @@ std::string frameText(uintptr_t returnAddress) {
 
 }  // namespace
 
-Located locate(const void *returnAddress) {
+Located locate(const Caller &caller) {
     Located found;
     if (cannMlaSimLocator locator = theLocator.load(std::memory_order_acquire)) {
         std::array<const char *, kFrames> texts{};
@@ -133,7 +131,7 @@ Located locate(const void *returnAddress) {
         found.insidePackage = inside != 0;
         if (words.count > 0) found.place = intern(words);
     }
-    if (found.place == nullptr && returnAddress != nullptr) found.place = backtrace(returnAddress);
+    if (found.place == nullptr) found.place = backtrace(caller);
     return found;
 }
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/origin.hpp"
+#include "core/entry.hpp"
 #include "sim/cann_mla_sim.h"
 
 namespace sim {
@@ -16,13 +16,13 @@ struct Place {
     bool named;  // texts of a locator
 };
 
-// The place that called the function which will return to `returnAddress`; null when it cannot be told.
 // `insidePackage` says whether the locator found the call to be one of its own package.
 struct Located {
     const Place *place = nullptr;
     bool insidePackage = false;
 };
-Located locate(const void *returnAddress);
+// The place that called an exported function.
+Located locate(const Caller &caller);
 
 void setLocator(cannMlaSimLocator locator);
 

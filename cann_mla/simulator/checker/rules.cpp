@@ -39,6 +39,8 @@ constexpr Rule rules[] = {
     {"host-pointer-for-device", "memory", "Tensors, workspaces and the device side of copies take device addresses.",
      "allocate the memory with aclrtMalloc and copy the data there"},
     {"device-pointer-for-host", "memory", "The host cannot reach device memory.", "copy the data to the host first"},
+    {"memory-of-another-device", "memory", "A stream works on memory of its own device.",
+     "allocate the memory, or make the stream, while the other device is current"},
     {"out-of-bounds-write", "memory", "An allocation ends after the bytes that were asked for.",
      "make the buffer as large as the tensor or the copy needs"},
     {"uninitialised-read", "memory", "Device memory holds nothing in particular until it is written.",

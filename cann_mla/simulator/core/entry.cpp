@@ -11,11 +11,10 @@ thread_local CurrentCall current;
 
 }  // namespace
 
-ApiCall::ApiCall(const char *api, const void *returnAddress)
-    : api_(api), outermost_(!current.origin.isKnown()) {
+ApiCall::ApiCall(const char *api, const Caller &caller) : api_(api), outermost_(!current.origin.isKnown()) {
     if (!outermost_) return;
     current.origin.api = api;
-    current.returnAddress = returnAddress;
+    current.caller = caller;
 }
 
 ApiCall::~ApiCall() {
@@ -26,18 +25,18 @@ UserCode::UserCode() : interrupted_(current) { current = {}; }
 
 UserCode::~UserCode() { current = interrupted_; }
 
-TaskCall::TaskCall(const Origin &origin) { current = {origin, nullptr, true}; }
+TaskCall::TaskCall(const Origin &origin) { current = {origin, {}, true}; }
 
 TaskCall::~TaskCall() { current = {}; }
 
 const char *currentApi() { return current.origin.api; }
 
-const void *currentReturnAddress() { return current.returnAddress; }
+const void *currentReturnAddress() { return current.caller.returnAddress; }
 
 Origin captureOrigin() {
     if (current.origin.thread == 0) current.origin.thread = static_cast<uint32_t>(threadNumber());
-    if (!current.located && current.returnAddress != nullptr && strict()) {
-        Located found = locate(current.returnAddress);
+    if (!current.located && current.caller.returnAddress != nullptr && strict()) {
+        Located found = locate(current.caller);
         current.origin.place = found.place;
         current.origin.ofPackage = found.insidePackage;
         current.located = true;

@@ -17,12 +17,14 @@
 #define SIM_API SIM_API_NAMED(__func__)
 
 // For C++ functions, whose __func__ lacks their scope.
-#define SIM_API_NAMED(name)                                    \
-    const sim::ApiCall simApiCall(name, __builtin_return_address(0)); \
+#define SIM_API_NAMED(name)                        \
+    const sim::ApiCall simApiCall(name, SIM_CALLER); \
     if (auto simInjected = simApiCall.injected()) return sim::InjectedAnswer{*simInjected}
 
 // For functions that return neither a status nor a handle.
-#define SIM_API_WITHOUT_STATUS const sim::ApiCall simApiCall(__func__, __builtin_return_address(0))
+#define SIM_API_WITHOUT_STATUS const sim::ApiCall simApiCall(__func__, SIM_CALLER)
+
+#define SIM_CALLER (sim::Caller{__builtin_return_address(0), __builtin_dwarf_cfa()})
 
 namespace sim __attribute__((visibility("default"))) {
 
@@ -32,10 +34,16 @@ extern std::atomic<bool> faultsArmed;
 // What fault injection makes this call of `api` return, counting the call; nullopt: let it run. Sets the error text.
 std::optional<int32_t> injectedStatus(const char *api);
 
+// Where a function was called.
+struct Caller {
+    const void *returnAddress = nullptr;
+    const void *frameEnd = nullptr;  // the canonical frame address of the function
+};
+
 // One call of a program into the simulator. Exported functions call each other: only the outermost call counts.
 class ApiCall {
    public:
-    ApiCall(const char *api, const void *returnAddress);
+    ApiCall(const char *api, const Caller &caller);
     ~ApiCall();
     ApiCall(const ApiCall &) = delete;
     ApiCall &operator=(const ApiCall &) = delete;
@@ -53,7 +61,7 @@ class ApiCall {
 // The call that a thread is in.
 struct CurrentCall {
     Origin origin;
-    const void *returnAddress = nullptr;
+    Caller caller;
     bool located = false;
 };
 

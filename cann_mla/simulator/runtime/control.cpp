@@ -3,6 +3,7 @@
 #include <string>
 
 #include "checker/findings.hpp"
+#include "checker/leaks.hpp"
 #include "checker/place.hpp"
 #include "checker/report_file.hpp"
 #include "checker/report_text.hpp"
@@ -73,6 +74,13 @@ const char *cannMlaSimFindingJson(int64_t index) {
 void cannMlaSimClearFindings(void) { sim::clearFindings(); }
 void cannMlaSimBeginWatch(void) { sim::beginWatch(); }
 void cannMlaSimEndWatch(void) { sim::endWatch(); }
+
+uint64_t cannMlaSimMarkLiving(void) { return sim::checker::markLiving(); }
+
+int32_t cannMlaSimReportLeaksSince(uint64_t mark) {
+    if (sim::checker::reportLeaksSince(mark)) return ACL_SUCCESS;
+    return sim::fail(__func__, ACL_ERROR_INVALID_PARAM, "no such mark, or it was used before");
+}
 
 int32_t cannMlaSimLoadSuppressions(const char *path) {
     if (path == nullptr) return sim::fail(__func__, ACL_ERROR_INVALID_PARAM, "path is null");

@@ -66,9 +66,9 @@ aclError applyConfig(const char *configPath) {
 }
 
 void finalize() {
-    if (sim::strict()) sim::checker::reportLeakedHandles(false);
+    if (sim::strict()) sim::checker::reportLeakedHandles();
     sim::endAllContexts();
-    if (sim::strict()) sim::checker::reportLeakedMemory(false);
+    if (sim::strict()) sim::checker::reportLeakedMemory();
     sim::checkGuardBands("aclFinalize");
     state().references = 0;
     state().finalized = true;
