@@ -223,7 +223,7 @@ Plan Mla::planDecode(const Tensors& t) const {
     }
     constexpr uint64_t workspacePerCore = 4 * 1024 * 1024;  // an upper bound: the size is not part of the contract
     return {std::nullopt, std::nullopt, cubeCores * workspacePerCore,
-            [work](const Launch& launch) { mlaKernel(work, launch); }};
+            [work](const Launch& launch) { mlaKernel(work, launch); }, {"ctKV", "kRope"}};
 }
 
 Plan Mla::planPrefill(const Tensors& t) const {

@@ -62,7 +62,9 @@ class Decode {
 
     void decode(numeric::Storage storage, const char* name, int64_t element, int64_t n, float* out) const {
         const auto* data = launch_.in<uint8_t>(name);
-        numeric::decode(storage, data + size(element) * numeric::storageBytes(storage), out, size(n));
+        data += size(element) * numeric::storageBytes(storage);
+        numeric::decode(storage, data, out, size(n));
+        launch_.reads(data, size(n) * numeric::storageBytes(storage));
     }
 
     void readQueries(const Unit& unit, AttentionTile& tile) const {

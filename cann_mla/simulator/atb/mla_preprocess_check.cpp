@@ -159,7 +159,7 @@ Plan MlaPreprocess::plan(const Tensors& t) const {
                                       "an output is smaller than what the kernel writes");
                 }
                 mlaPreprocessKernel(work, launch);
-            }};
+            }, {"kvCache", "kvCacheRope", "kvCacheOut0", "kvCacheOut1"}};
 }
 
 }  // namespace sim::atb

@@ -59,6 +59,7 @@ class Preprocess {
         } else {
             numeric::floatToFp16(values, out, size(n));
         }
+        launch_.writes(out, size(n) * sizeof *out);
     }
 
     // Added up in lanes and halves as the vector unit does: one long sum of FLOAT would move quantised values.
@@ -200,7 +201,9 @@ class Preprocess {
         }
         float factor = 1.0F / cacheScale("ctkvScale", 0);
         for (int64_t c = 0; c < latent; ++c) {
-            launch_.out<int8_t>("kvCacheOut0")[nzPlace(c, latent, 32) + c % 32] = throughFp16(row[size(c)] * factor);
+            int8_t* place = launch_.out<int8_t>("kvCacheOut0") + nzPlace(c, latent, 32) + c % 32;
+            *place = throughFp16(row[size(c)] * factor);
+            launch_.writes(place, 1);
         }
     }
 

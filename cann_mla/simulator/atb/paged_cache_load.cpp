@@ -28,15 +28,18 @@ struct Gather {
     int64_t rows, rowBytes;  // of the output
 
     // Copies one token.
-    void copy(const uint8_t* from, int64_t block, int64_t row, uint8_t* to) const {
+    void copy(const uint8_t* from, int64_t block, int64_t row, uint8_t* to, const Launch& launch) const {
         if (!nz) {
-            std::memcpy(to, from + (block * blockSize + row) * rowBytes, static_cast<size_t>(rowBytes));
+            from += (block * blockSize + row) * rowBytes;
+            std::memcpy(to, from, static_cast<size_t>(rowBytes));
+            launch.reads(from, static_cast<size_t>(rowBytes));
             return;
         }
         int64_t chunk = fraction * elementBytes, chunks = rowBytes / chunk;
         for (int64_t c = 0; c < chunks; ++c) {
             const uint8_t* source = from + ((block * chunks + c) * blockSize + row) * chunk;
             std::memcpy(to + c * chunk, source, static_cast<size_t>(chunk));
+            launch.reads(source, static_cast<size_t>(chunk));
         }
     }
 };
@@ -68,7 +71,7 @@ void gather(const Pages& pages, const Gather& what, const Launch& launch) {
             if (block >= what.blocks) throw outside(std::string(what.cache) + " has no block " + std::to_string(block));
             if (token < 0 || token >= what.rows)
                 throw outside(std::string(what.out) + " has no row " + std::to_string(token));
-            what.copy(cache, block, j % what.blockSize, out + token * what.rowBytes);
+            what.copy(cache, block, j % what.blockSize, out + token * what.rowBytes, launch);
         }
     }
 }
@@ -124,7 +127,7 @@ class PagedCacheLoad final : public Operation {
         return {std::nullopt, std::nullopt, 0, [pages](const Launch& launch) {
                     gather(pages, pages.key, launch);
                     gather(pages, pages.value, launch);
-                }};
+                }, {"keyCache", "valueCache"}};
     }
 
    private:

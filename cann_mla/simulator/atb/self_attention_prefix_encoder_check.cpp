@@ -200,7 +200,7 @@ Plan SelfAttentionPrefixEncoder::plan(const Tensors& t) const {
                 }};
     }
     return {std::nullopt, std::nullopt, cubeCores * scratchPerCore,
-            [work](const Launch& launch) { prefixEncoderKernel(work, launch); }};
+            [work](const Launch& launch) { prefixEncoderKernel(work, launch); }, {"key", "value"}};
 }
 
 }  // namespace sim::atb

@@ -74,7 +74,9 @@ class PrefixAttention {
     }
 
     void decode(const char* name, int64_t element, float* out) const {
-        numeric::decode(half_, launch_.in<uint16_t>(name) + element, out, size(w_.headSize));
+        const uint16_t* row = launch_.in<uint16_t>(name) + element;
+        numeric::decode(half_, row, out, size(w_.headSize));
+        launch_.reads(row, size(w_.headSize) * sizeof *row);
     }
 
     void scaleAndBias(const Unit& unit, int64_t prefix, int64_t r, int64_t column, int64_t n, float* row) const {

@@ -1,7 +1,7 @@
 #include "checker/conflicts.hpp"
 
 #include <algorithm>
-#include <set>
+#include <map>
 #include <string>
 
 #include "checker/words.hpp"
@@ -50,21 +50,37 @@ bool writerIsQueued(const Memory &memory, const Footprint &where, const Actor &r
     return false;
 }
 
-Finding freedInUse(const Memory &memory, const Actor &actor, const Actor &user, const char *operand, bool workspace,
-                   const TensorObject *tensor, size_t more) {
-    Finding finding;
-    finding.rule = "freed-in-use";
-    finding.what = nameOf(actor) + " frees " + (workspace ? "the workspace of " : "memory that ") + nameOf(user) +
-                   placeOf(user) + (workspace ? ", which may still be running" : " may still be using");
-    if (!workspace && *operand != '\0') finding.what += std::string(" as ") + operand;
-    if (more > 0) finding.what += ", and " + std::to_string(more) + " more after it";
-    finding.object = textOf(memory, operand, tensor);
-    finding.made = memory.made;
-    finding.broken = actor.origin;
-    finding.fix = user.onHost ? "" : "synchronise stream " + std::to_string(user.origin.stream) +
-                                         " (or wait for an event after the launch) before the memory is freed" +
-                                         (workspace ? ", or keep the workspace" : "");
-    return finding;
+// The last access of a place to memory that is freed.
+struct User {
+    std::shared_ptr<const Actor> actor;
+    const char *operand = "";
+    bool workspace = false;
+    std::shared_ptr<const TensorObject> tensor;
+};
+using Users = std::map<uint32_t, User>;  // by place
+
+void remember(Users &users, uint32_t place, User user) {
+    User &last = users[place];
+    if (!last.actor || last.actor->number < user.actor->number) last = std::move(user);
+}
+
+// Whoever frees the memory with `known` on its clock does not know that these are done.
+Users usersOf(const Memory &memory, const Clock &known) {
+    Users users;
+    for (const Access &access : memory.accesses.all()) {
+        if (known.covers(access.epoch) || access.actor->onHost) continue;
+        remember(users, access.epoch.place, {access.actor, access.operand, access.workspace, access.tensor});
+    }
+    for (const Lane *lane : world().lanes()) {
+        for (const auto &task : lane->pending) {
+            if (known.covers(task->epoch)) continue;
+            for (const Use &use : task->uses) {
+                if (use.memory.get() != &memory) continue;
+                remember(users, lane->place, {task->actor, use.name, use.workspace, use.tensor});
+            }
+        }
+    }
+    return users;
 }
 
 }  // namespace
@@ -157,33 +173,29 @@ void copyState(const Use &source, const Use &destination) {
 }
 
 void checkFree(const Memory &memory, const Actor &actor, const Clock &known, Findings &findings) {
-    struct User {
-        std::shared_ptr<const Actor> actor;
-        const char *operand;
-        bool workspace;
-        std::shared_ptr<const TensorObject> tensor;
-        bool operator<(const User &other) const { return actor->number < other.actor->number; }
-    };
-    std::set<User> users;  // each call once, in the order of the calls
-    for (const Access &access : memory.accesses.all()) {
-        if (known.covers(access.epoch) || access.actor->onHost) continue;
-        users.insert({access.actor, access.operand, access.workspace, access.tensor});
-    }
-    for (const Lane *lane : world().lanes()) {
-        for (const auto &task : lane->pending) {
-            if (known.covers(task->epoch)) continue;
-            for (const Use &use : task->uses) {
-                if (use.memory.get() == &memory) users.insert({task->actor, use.name, use.workspace, use.tensor});
-            }
-        }
-    }
+    const Users users = usersOf(memory, known);
     if (users.empty()) return;
-    const User &first = *users.begin();
-    findings.push_back(freedInUse(memory, actor, *first.actor, first.operand, first.workspace, first.tensor.get(),
-                                  users.size() - 1));
+    auto earlier = [](const auto &a, const auto &b) { return a.second.actor->number < b.second.actor->number; };
+    const User &user = std::max_element(users.begin(), users.end(), earlier)->second;
+    std::string role = *user.operand == '\0' ? "" : std::string(" as ") + user.operand;
+    Finding finding;
+    finding.rule = "freed-in-use";
+    finding.what = std::string(user.workspace ? "the workspace of " : "memory") +
+                   (user.workspace ? "" : " that ") + nameOf(*user.actor) + placeOf(*user.actor) +
+                   (user.workspace ? " is freed while that may still be running" : " may still be using" + role + " is freed");
+    if (users.size() > 1) {
+        finding.what += "; work of " + std::to_string(users.size()) + " streams uses it";
+    }
+    finding.object = textOf(memory, user.operand, user.tensor.get());
+    finding.made = memory.made;
+    finding.broken = actor.origin;
+    finding.fix = "synchronise stream " + std::to_string(user.actor->origin.stream) +
+                  " (or wait for an event behind the launch) before the memory is freed" +
+                  (user.workspace ? ", or keep the workspace" : "");
+    findings.push_back(std::move(finding));
 }
 
-Finding workLost(const Lane &lane) {
+Finding workLost(const Lane &lane, const Origin &made) {
     Actor actor{captureOrigin(lane.stream), 0, false};
     Finding finding;
     finding.rule = "stream-destroyed-with-work";
@@ -191,7 +203,7 @@ Finding workLost(const Lane &lane) {
                    " while its work may still be running; the last is " + nameOf(*lane.lastWorker) +
                    placeOf(*lane.lastWorker);
     finding.object = {"stream", nullptr, "number " + std::to_string(lane.stream)};
-    finding.made = lane.lastWorker->origin;
+    finding.made = made;
     finding.broken = actor.origin;
     return finding;
 }

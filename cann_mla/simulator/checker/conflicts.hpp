@@ -27,6 +27,7 @@ void copyState(const Use &source, const Use &destination);
 // Reports memory that is freed while work may still use it. `known` is the clock of whoever frees it.
 void checkFree(const Memory &memory, const Actor &actor, const Clock &known, Findings &findings);
 
-Finding workLost(const Lane &lane);
+// The stream of the lane is destroyed before its work is known to be over.
+Finding workLost(const Lane &lane, const Origin &made);
 
 }  // namespace sim::checker

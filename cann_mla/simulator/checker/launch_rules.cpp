@@ -34,7 +34,10 @@ class Judge {
         }
         const size_t before = findings_.size();
         resolve(use, actor_, nullptr, findings_);
-        if (findings_.size() > before) return;
+        if (findings_.size() > before) {
+            use.address = nullptr;  // told once
+            return;
+        }
         const char *tooFar = use.workspace ? "workspace-too-small" : use.writes ? "out-of-bounds-write" : "view-leaves-storage";
         if (!use.memory) return tell(tooFar, use, "lies at " + hex(use.address) + ", outside of every allocation");
         if (use.memory->device != device_) {
@@ -58,7 +61,8 @@ class Judge {
             finding.object = textOf(*use.memory, use.name, use.tensor.get());
             finding.made = use.memory->made;
         } else if (use.tensor) {
-            finding.object = {"tensor", use.address, std::string(use.name) + " " + textOf(use.tensor->desc)};
+            finding.object = {"aclTensor", nullptr, std::string(use.name) + " " + textOf(use.tensor->desc)};
+            finding.made = use.tensor->made;
         }
         finding.broken = actor_.origin;
         findings_.push_back(std::move(finding));
@@ -89,12 +93,6 @@ Use useOf(const Operand &operand) {
     return use;
 }
 
-bool leavesStorage(const Operand &operand) {
-    const TensorDesc &desc = operand.tensor->desc;
-    bool storageKnown = !desc.storageShape.empty() && !isPrivateFormat(desc.format);
-    return storageKnown && operand.role != Role::Output && operand.view != View::StridesIgnored && !desc.staysInStorage();
-}
-
 }  // namespace
 
 void *firstElement(const Operand &operand) {
@@ -118,19 +116,8 @@ Uses usesOf(const std::vector<Operand> &operands, const void *workspace, uint64_
         for (size_t i = 0; i < operands.size(); ++i) {
             const Operand &operand = operands[i];
             if (!operand.tensor || operand.tensor->desc.isEmpty()) continue;
-            if (operand.view == View::Host) {
-                Use host;
-                host.name = operand.name;
-                host.address = operand.address;
-                host.tensor = operand.tensor;
-                if (isDeviceAddress(operand.address)) {
-                    judge.tell("device-pointer-for-host", host, "is read by the host, but lies at device address " +
-                                                                    hex(operand.address));
-                }
-                continue;
-            }
+            if (operand.view == View::Host) continue;
             uses[i] = useOf(operand);
-            if (leavesStorage(operand)) judge.tell("view-leaves-storage", uses[i], "is a view that leaves its storage");
             judge.judge(uses[i], operand.address, static_cast<size_t>(operand.touchedBytes()));
         }
         if (workspaceBytes > 0) {
@@ -146,9 +133,34 @@ Uses usesOf(const std::vector<Operand> &operands, const void *workspace, uint64_
     return uses;
 }
 
-void tellSmallWorkspace(uint64_t given, uint64_t needed) {
-    report("workspace-too-small", std::string(currentActor().origin.api) + ": workspaceSize is " + std::to_string(given) +
-                                      ", phase one asked for " + std::to_string(needed));
+void tellSmallWorkspace(const Executor &executor, const void *handle, uint64_t given) {
+    report({"workspace-too-small",
+            "workspaceSize is " + std::to_string(given) + ", phase one asked for " +
+                std::to_string(executor.workspaceBytes),
+            {"aclOpExecutor", handle, std::string("of ") + executor.api},
+            executor.made});
+}
+
+void tellDevicePointer(const char *name, const TensorObject &tensor) {
+    report({"device-pointer-for-host",
+            std::string(name) + " is read by the host, but lies at device address " + hex(tensor.desc.data),
+            {"aclTensor", nullptr, std::string(name) + " " + textOf(tensor.desc)},
+            tensor.made});
+}
+
+void checkView(const TensorObject &tensor) {
+    const TensorDesc &desc = tensor.desc;
+    if (desc.isEmpty() || desc.storageShape.empty() || isPrivateFormat(desc.format) || desc.staysInStorage()) return;
+    auto list = [](const std::vector<int64_t> &values) {
+        std::string text = "[";
+        for (size_t i = 0; i < values.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(values[i]);
+        return text + "]";
+    };
+    report({"view-leaves-storage",
+            "a view with strides " + list(desc.strides) + " and offset " + std::to_string(desc.offset) +
+                " leaves its storage of shape " + list(desc.storageShape),
+            {"aclTensor", nullptr, textOf(desc)},
+            tensor.made});
 }
 
 }  // namespace sim::checker

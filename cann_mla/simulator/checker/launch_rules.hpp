@@ -18,6 +18,13 @@ Uses usesOf(const std::vector<Operand> &operands, const void *workspace, uint64_
 void *firstElement(const Operand &operand);
 
 // The caller gives less than phase one asked for.
-__attribute__((visibility("default"))) void tellSmallWorkspace(uint64_t given, uint64_t needed);
+__attribute__((visibility("default"))) void tellSmallWorkspace(const Executor &executor, const void *handle,
+                                                               uint64_t given);
+
+// A tensor that is read on the host has its data on the device.
+__attribute__((visibility("default"))) void tellDevicePointer(const char *name, const TensorObject &tensor);
+
+// A tensor is made whose view does not lie in its storage, or with a negative stride.
+void checkView(const TensorObject &tensor);
 
 }  // namespace sim::checker

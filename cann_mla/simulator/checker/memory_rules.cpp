@@ -69,6 +69,11 @@ void checkDirection(const CopySide &dst, const CopySide &src, int kind, const Ac
                                std::string("is told to copy from ") + sideName(wantFrom) + " to " + sideName(wantTo) +
                                    ", but src " + hex(src.address) + " is " + sideName(fromDevice) + " memory and dst " +
                                    hex(dst.address) + " is " + sideName(toDevice) + " memory"));
+    const void *onDevice = toDevice ? dst.address : src.address;
+    if (auto memory = world().memories.find(onDevice)) {
+        findings.back().object = textOf(*memory, "", nullptr);
+        findings.back().made = memory->made;
+    }
 }
 
 void checkOverlap(const CopySide &dst, const CopySide &src, const Actor &actor, Findings &findings) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "checker/conflicts.hpp"
+#include "checker/unrecorded_waits.hpp"
 #include "checker/world.hpp"
 
 namespace sim::checker {
@@ -183,13 +184,14 @@ void touched(size_t index, const Footprint &where, bool writes) {
     reportAll(findings);
 }
 
-void streamEnds(Lane &lane) {
+void streamEnds(Lane &lane, const Origin &made) {
+    tellUnrecordedWaits(lane.stream);
     Findings findings;
     {
         std::lock_guard lock(world().mutex);
         world().refresh();
         if (!lane.lastWorker || world().host()->covers(lane.lastWork)) return;
-        findings.push_back(workLost(lane));
+        findings.push_back(workLost(lane, made));
     }
     reportAll(findings);
 }

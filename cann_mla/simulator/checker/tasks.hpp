@@ -87,8 +87,8 @@ class HostCode {
 // The running task has touched these bytes, from the address of the use, of an operand that it declared sparse.
 void touched(size_t use, const Footprint &where, bool writes);
 
-// The stream is about to be destroyed by the call that the thread is in.
-void streamEnds(Lane &lane);
+// The stream, made by `made`, is about to be destroyed by the call that the thread is in.
+void streamEnds(Lane &lane, const Origin &made);
 
 // The call that the thread works for: the one that queued the running task, or the one the thread is in.
 Actor currentActor();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <mutex>
 #include <vector>
 
@@ -12,19 +13,22 @@ namespace sim::checker {
 
 class Touches {
    public:
-    explicit Touches(size_t operands) : of_(operands) {}
-
-    // Bytes of the operand, from its first element. Any thread of the kernel may call it.
-    void add(size_t operand, Range bytes, bool writes);
-    // Hands each operand's footprints over to the checker: what was read, then what was written.
+    // The kernel finds the operand (the use of that number) at this address.
+    void watch(size_t use, const void *address, size_t bytes);
+    // Bytes of any watched operand; others are ignored. Any thread of the kernel may call it.
+    void add(const void *address, size_t bytes, bool writes);
+    // Hands the footprints over to the checker: first what was read, then what was written.
     void tell() const;
 
    private:
-    struct Ranges {
+    struct Watched {
+        size_t use;
+        uintptr_t begin;
+        size_t bytes;
         std::vector<Range> read, written;
     };
     std::mutex mutex_;
-    std::vector<Ranges> of_;
+    std::vector<Watched> operands_;
 };
 
 }  // namespace sim::checker

@@ -50,6 +50,7 @@ std::optional<size_t> WrittenBytes::firstGap(const Footprint &where) const {
 }
 
 void WrittenBytes::remove(Range range) {
+    if (range.isEmpty()) return;
     auto found = ranges_.upper_bound(range.begin);
     if (found != ranges_.begin() && std::prev(found)->second > range.begin) --found;
     while (found != ranges_.end() && found->first < range.end) {

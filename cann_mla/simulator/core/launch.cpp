@@ -64,10 +64,14 @@ class Run {
         }
         if (faults_.any()) launch.faults_ = &faults_;
         std::optional<checker::Touches> touches;
-        if (watched_) launch.touches_ = &touches.emplace(operands_.size());
+        if (watched_) launch.touches_ = &touches.emplace();
         launch.addresses_.reserve(operands_.size());
         for (const Operand &operand : operands_) {
-            launch.addresses_.push_back({operand.name, bind(operand), operand.tensor != nullptr, operand.placeholder});
+            void *address = bind(operand);
+            if (touches && address != nullptr && operand.touch == Touch::Told) {
+                touches->watch(launch.addresses_.size(), address, static_cast<size_t>(operand.touchedBytes()));
+            }
+            launch.addresses_.push_back({operand.name, address, operand.tensor != nullptr, operand.placeholder});
         }
         executor_->kernel(launch);
         faults_.restoreTails();
@@ -160,19 +164,7 @@ const void *Launch::in(const char *name) const { return find(name).address; }
 
 void *Launch::out(const char *name) const { return find(name).address; }
 
-void Launch::touch(const char *name, size_t offset, size_t bytes, size_t entry, bool writes) const {
-    if (touches_ == nullptr) return;
-    auto operand = static_cast<size_t>(&find(name) - addresses_.data()) + entry;
-    touches_->add(operand, {offset, offset + bytes}, writes);
-}
-
-void Launch::reads(const char *name, size_t offset, size_t bytes, size_t entry) const {
-    touch(name, offset, bytes, entry, false);
-}
-
-void Launch::writes(const char *name, size_t offset, size_t bytes, size_t entry) const {
-    touch(name, offset, bytes, entry, true);
-}
+void Launch::touch(const void *address, size_t bytes, bool writes) const { touches_->add(address, bytes, writes); }
 
 bool Launch::has(const char *name) const { return find(name).present; }
 
@@ -198,13 +190,15 @@ int32_t answerForDeadExecutor(const char *api, const aclOpExecutor *executor) {
     return ACL_SUCCESS;
 }
 
-int32_t checkWorkspace(const char *api, const void *workspace, uint64_t given, uint64_t needed) {
+int32_t checkWorkspace(const char *api, const void *workspace, uint64_t given, const Executor &executor,
+                       const void *handle) {
+    const uint64_t needed = executor.workspaceBytes;
     if (workspace == nullptr && given > 0) {
         return fail(api, ACLNN_ERR_PARAM_NULLPTR,
                     "workspace is null, but workspaceSize is " + std::to_string(given) + "; allocate it on the device");
     }
     if (given < needed) {
-        if (strict()) checker::tellSmallWorkspace(given, needed);
+        if (strict()) checker::tellSmallWorkspace(executor, handle, given);
         return fail(api, ACLNN_ERR_PARAM_INVALID,
                     "workspaceSize is " + std::to_string(given) + ", phase one asked for " + std::to_string(needed));
     }
@@ -230,7 +224,7 @@ int32_t phaseTwo(const char *api, void *workspace, uint64_t workspaceSize, aclOp
     if (executor == nullptr) return fail(api, ACLNN_ERR_PARAM_NULLPTR, "executor is null; phase one makes it");
     auto object = lookupAs<Executor>(executor, Kind::Executor);
     if (!object) return answerForDeadExecutor(api, executor);
-    if (int32_t status = checkWorkspace(api, workspace, workspaceSize, object->workspaceBytes)) return status;
+    if (int32_t status = checkWorkspace(api, workspace, workspaceSize, *object, executor)) return status;
     StreamChoice choice;
     if (object->kernel) {
         choice = chooseStream(stream);

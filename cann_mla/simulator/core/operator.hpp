@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "aclnn/acl_meta.h"
+#include "checker/numeric_faults.hpp"
 #include "core/error.hpp"
 #include "core/executor.hpp"
 #include "core/handles.hpp"
@@ -29,6 +30,10 @@
 #include "core/tensor.hpp"
 
 namespace sim __attribute__((visibility("default"))) {
+
+namespace checker {
+class Touches;
+}
 
 class PhaseOne {
    public:
@@ -48,6 +53,8 @@ class PhaseOne {
     std::optional<std::vector<const TensorDesc *>> inputList(const char *name, const aclTensorList *list,
                                                              View view = View::Copied);
     std::optional<std::vector<const TensorDesc *>> outputList(const char *name, const aclTensorList *list);
+    // Says of an operand (of all entries of a list) that the kernel does not touch every byte of it.
+    void touches(const char *name, Touch touch);
     // Host arguments; nullptr for null. Valid during the call only: copy what the kernel needs.
     const std::vector<int64_t> *intArray(const char *name, const aclIntArray *array);
     const std::vector<float> *floatArray(const char *name, const aclFloatArray *array);
@@ -108,9 +115,20 @@ class Launch {
     const T *in(const char *name) const { return static_cast<const T *>(in(name)); }
     template <typename T>
     T *out(const char *name) const { return static_cast<T *>(out(name)); }
+    // Whether anybody wants to hear what the kernel touches of operands with Touch::Told; if not, don't work it out.
+    bool isWatched() const { return touches_ != nullptr; }
+    // Bytes of such an operand that the kernel touches; any thread of it may tell, and bytes of others are ignored.
+    void reads(const void *from, size_t bytes) const {
+        if (touches_ != nullptr) touch(from, bytes, false);
+    }
+    void writes(const void *to, size_t bytes) const {
+        if (touches_ != nullptr) touch(to, bytes, true);
+    }
     // The caller's workspace, nullptr when its size is 0.
     void *workspace() const { return workspace_; }
     uint64_t workspaceSize() const { return workspaceSize_; }
+    // The kernel has to imitate a fault that fault injection asks for.
+    bool suffers(NumericFault fault) const { return faults_ != nullptr && faults_->has(fault); }
 
    private:
     friend class Run;
@@ -121,10 +139,13 @@ class Launch {
         bool placeholder;
     };
     const Address &find(const char *name) const;
+    void touch(const void *address, size_t bytes, bool writes) const;
     std::vector<void *> list(const char *name) const;
     std::vector<Address> addresses_;  // the entries of a list stand together under one name
     void *workspace_ = nullptr;
     uint64_t workspaceSize_ = 0;
+    const NumericFaults *faults_ = nullptr;
+    checker::Touches *touches_ = nullptr;
 };
 
 // The second function of every operator. Status rules: executor null 161001; workspace null while the size is not 0

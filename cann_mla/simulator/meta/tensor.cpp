@@ -4,9 +4,11 @@
 #include <string>
 
 #include "aclnn/acl_meta.h"
+#include "checker/launch_rules.hpp"
 #include "core/entry.hpp"
 #include "core/error.hpp"
 #include "core/objects.hpp"
+#include "core/settings.hpp"
 
 using sim::fail;
 using sim::Kind;
@@ -122,7 +124,10 @@ aclTensor *aclCreateTensor(const int64_t *viewDims, uint64_t viewDimsNum, aclDat
     TensorArguments arguments{viewDims, viewDimsNum, dataType,       stride,    offset,
                               format,   storageDims, storageDimsNum, tensorData};
     if (checkArguments(__func__, arguments) != 0) return nullptr;
-    return static_cast<aclTensor *>(sim::makeHandle(Kind::Tensor, makeTensor(arguments), __func__));
+    auto tensor = makeTensor(arguments);
+    void *handle = sim::makeHandle(Kind::Tensor, tensor, __func__);
+    if (sim::strict()) sim::checker::checkView(*tensor);
+    return static_cast<aclTensor *>(handle);
 }
 
 aclnnStatus aclInitTensor(aclTensor *tensor, const int64_t *viewDims, uint64_t viewDimsNum, aclDataType dataType,
@@ -134,7 +139,9 @@ aclnnStatus aclInitTensor(aclTensor *tensor, const int64_t *viewDims, uint64_t v
     TensorArguments arguments{viewDims, viewDimsNum, dataType,       stride,        offset,
                               format,   storageDims, storageDimsNum, tensorDataAddr};
     if ((status = checkArguments(__func__, arguments)) != 0) return status;
-    sim::replaceObject(tensor, Kind::Tensor, makeTensor(arguments));
+    auto renewed = makeTensor(arguments);
+    sim::replaceObject(tensor, Kind::Tensor, renewed);
+    if (sim::strict()) sim::checker::checkView(*renewed);
     return ACL_SUCCESS;
 }
 

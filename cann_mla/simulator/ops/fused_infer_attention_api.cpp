@@ -157,8 +157,23 @@ void readAttributes(const Arguments &a, Params &p) {
 
 constexpr const char *notOn950 = "this version is not available on Ascend950; use aclnnFusedInferAttentionScoreV5";
 
+// Rows of key and value are told by the kernel. What else it reads depends on modes and lengths.
+void declareTouches(PhaseOne &call, const Params &p) {
+    for (const char *name : {"key", "value", "keyRope"}) call.touches(name, Touch::Told);
+    for (const char *name :
+         {"pseShift", "attenMask", "deqScale1", "quantScale1", "deqScale2", "quantScale2", "quantOffset2",
+          "antiquantScale", "antiquantOffset", "blockTable", "queryPaddingSize", "kvPaddingSize", "keyAntiquantScale",
+          "keyAntiquantOffset", "valueAntiquantScale", "valueAntiquantOffset", "keySharedPrefix", "valueSharedPrefix",
+          "keyRopeAntiquantScale", "dequantScaleQuery", "learnableSink"}) {
+        call.touches(name, Touch::Some);
+    }
+    if (!p.actualSeqLengths) return;
+    for (const char *name : {"query", "queryRope"}) call.touches(name, Touch::Some);
+}
+
 int32_t judge(PhaseOne &call, Params &p) {
     if (p.ascend950 && p.version < 5) refuse(runtimeError, notOn950);
+    declareTouches(call, p);
     checkDefinition(p);
     if (call.executorIsNull()) refuse(paramNullptr, "executor is null; it is required");
     if (producesNothing(p)) return call.acceptEmpty();

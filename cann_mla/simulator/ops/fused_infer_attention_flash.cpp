@@ -1,6 +1,8 @@
 #include "ops/fused_infer_attention_flash.hpp"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "numeric/blas.hpp"
 #include "ops/fused_infer_attention_output.hpp"
@@ -66,9 +68,10 @@ struct Range {
 };
 
 // The columns that any row of the tile sees.
-Range columnsOf(const Plan &plan, const Batch &batch, const Tile &tile, const Window &window) {
-    int64_t all = batch.columns + plan.prefixLength;
-    return {std::max<int64_t>(tile.row - window.pre, 0), std::min(all, tile.row + tile.rows + window.next)};
+Range columnsOf(const Plan &plan, const Operands &o, const Tile &tile, const Window &window) {
+    int64_t all = o.batches[size(tile.batch)].columns + plan.prefixLength;
+    int64_t end = std::min(all, tile.row + tile.rows + window.next);
+    return {std::max<int64_t>(tile.row - window.pre, 0), all > o.unmaskedFrom ? all : end};
 }
 
 // Columns of one block. The size shows in the output only where numerators are scaled to the block's maximum.
@@ -122,7 +125,7 @@ void attend(const Plan &plan, const Operands &o, const Tile &tile) {
     static thread_local Scratch scratch;
     const Batch &batch = o.batches[size(tile.batch)];
     Window window = windowOf(plan, batch);
-    Range range = columnsOf(plan, batch, tile, window);
+    Range range = columnsOf(plan, o, tile, window);
     if (range.first >= range.end) return;  // the output is zero there already
     int64_t kvHead = tile.head / plan.group, width = plan.d + plan.dRope, count = tile.heads * tile.rows;
     readQuery(plan, o, tile, scratch.query);
@@ -150,6 +153,26 @@ void attend(const Plan &plan, const Operands &o, const Tile &tile) {
                        size(o.valuesAreKeys ? width : plan.dv), 1.0F, state.output.data(), size(plan.dv));
     }
     writeTile(plan, o, tile, window, state);
+}
+
+void tellRowsRead(const Plan &plan, const Operands &o, const Tiling &tiling, const Launch &launch) {
+    std::map<std::pair<int64_t, int64_t>, Range> seen;  // of a batch and a head of key and value
+    for (size_t i = 0; i < tiling.count(); ++i) {
+        const Tile tile = tiling.tile(i);
+        Range range = columnsOf(plan, o, tile, windowOf(plan, o.batches[size(tile.batch)]));
+        if (range.first >= range.end) continue;
+        Range &all = seen.try_emplace({tile.batch, tile.head / plan.group}, range).first->second;
+        all = {std::min(all.first, range.first), std::max(all.end, range.end)};
+    }
+    for (const auto &[place, range] : seen) {
+        const auto [batch, head] = place;
+        int64_t first = std::max<int64_t>(range.first - plan.prefixLength, 0), count = range.end - plan.prefixLength - first;
+        if (count <= 0) continue;
+        int64_t token = first + o.batches[size(batch)].keyStart;
+        o.keys.own->tell(launch, batch, head, token, count);
+        o.values.own->tell(launch, batch, head, token, count);
+        if (o.keys.rope) o.keys.rope->tell(launch, batch, head, token, count);
+    }
 }
 
 }  // namespace sim::fia

@@ -26,4 +26,7 @@ class Tiling {
 
 void attend(const Plan &plan, const Operands &operands, const Tile &tile);
 
+// Tells the launch which rows of key, value and keyRope all tiles together read.
+void tellRowsRead(const Plan &plan, const Operands &operands, const Tiling &tiling, const Launch &launch);
+
 }  // namespace sim::fia

@@ -18,6 +18,7 @@ Kernel makeKernel(Plan given) {
         operands = bindOperands(*plan, launch);
         clearOutputs(*plan, operands);
         Tiling tiling(*plan, operands.batches);
+        if (launch.isWatched()) tellRowsRead(*plan, operands, tiling, launch);
         numeric::parallelFor(tiling.count(), [&](size_t i) { attend(*plan, operands, tiling.tile(i)); });
     };
 }

@@ -27,6 +27,11 @@ void decodeNibbles(const void *data, int64_t offset, int64_t n, float *out, cons
     }
 }
 
+void tellElements(const Launch &launch, aclDataType dtype, const void *data, int64_t offset, int64_t n) {
+    const int64_t bits = elementBits(dtype), first = offset * bits / 8, last = ((offset + n) * bits + 7) / 8;
+    launch.reads(static_cast<const uint8_t *>(data) + first, static_cast<size_t>(last - first));
+}
+
 }  // namespace
 
 void decodeElements(aclDataType dtype, const void *data, int64_t offset, int64_t n, float *out) {
@@ -92,6 +97,11 @@ void StridedRows::read(int64_t batch, int64_t head, int64_t token, int64_t count
     for (int64_t r = 0; r < count; ++r) decodeElements(dtype_, data_, offset + r * steps_.token, width_, out + r * ld);
 }
 
+void StridedRows::tell(const Launch &launch, int64_t batch, int64_t head, int64_t token, int64_t count) const {
+    int64_t offset = batch * steps_.batch + head * steps_.head + token * steps_.token;
+    for (int64_t r = 0; r < count; ++r) tellElements(launch, dtype_, data_, offset + r * steps_.token, width_);
+}
+
 PagedRows::PagedRows(const void *data, const Tensor &cache, const PageTable &pages, int64_t width)
     : data_(data), dtype_(cache.dtype), pages_(pages), width_(width), piece_(width), pieceStep_(0) {
     Shape strides = cache.strides;
@@ -125,6 +135,16 @@ void PagedRows::read(int64_t batch, int64_t head, int64_t token, int64_t count, 
                 int64_t offset = base + r * tokenStep_ + c / piece_ * pieceStep_;
                 decodeElements(dtype_, data_, offset, std::min(piece_, width_ - c), row + c);
             }
+        }
+    }
+}
+
+void PagedRows::tell(const Launch &launch, int64_t batch, int64_t head, int64_t token, int64_t count) const {
+    int64_t size = pages_.blockSize();
+    for (int64_t r = token; r < token + count; ++r) {
+        int64_t base = pages_.block(batch, r) * blockStep_ + head * headStep_ + r % size * tokenStep_;
+        for (int64_t c = 0; c < width_; c += piece_) {
+            tellElements(launch, dtype_, data_, base + c / piece_ * pieceStep_, std::min(piece_, width_ - c));
         }
     }
 }

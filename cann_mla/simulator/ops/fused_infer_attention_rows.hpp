@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "core/operator.hpp"
 #include "ops/fused_infer_attention_plan.hpp"
 
 namespace sim::fia {
@@ -32,6 +33,8 @@ class Rows {
     virtual ~Rows() = default;
     // Row r of the result is token + r, at out + r * ld.
     virtual void read(int64_t batch, int64_t head, int64_t token, int64_t count, float *out, int64_t ld) const = 0;
+    // Tells the launch that these rows are read.
+    virtual void tell(const Launch &launch, int64_t batch, int64_t head, int64_t token, int64_t count) const = 0;
 };
 
 class StridedRows : public Rows {
@@ -39,6 +42,7 @@ class StridedRows : public Rows {
     StridedRows(const void *data, aclDataType dtype, const Steps &steps, int64_t width)
         : data_(data), dtype_(dtype), steps_(steps), width_(width) {}
     void read(int64_t batch, int64_t head, int64_t token, int64_t count, float *out, int64_t ld) const override;
+    void tell(const Launch &launch, int64_t batch, int64_t head, int64_t token, int64_t count) const override;
 
    private:
     const void *data_;
@@ -54,6 +58,9 @@ class ListedRows : public Rows {
     void read(int64_t batch, int64_t head, int64_t token, int64_t count, float *out, int64_t ld) const override {
         entries_[static_cast<size_t>(batch)].read(0, head, token, count, out, ld);
     }
+    void tell(const Launch &launch, int64_t batch, int64_t head, int64_t token, int64_t count) const override {
+        entries_[static_cast<size_t>(batch)].tell(launch, 0, head, token, count);
+    }
 
    private:
     std::vector<StridedRows> entries_;
@@ -64,6 +71,7 @@ class PagedRows : public Rows {
    public:
     PagedRows(const void *data, const Tensor &cache, const PageTable &pages, int64_t width);
     void read(int64_t batch, int64_t head, int64_t token, int64_t count, float *out, int64_t ld) const override;
+    void tell(const Launch &launch, int64_t batch, int64_t head, int64_t token, int64_t count) const override;
 
    private:
     const void *data_;

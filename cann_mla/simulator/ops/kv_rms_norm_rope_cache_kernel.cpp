@@ -73,7 +73,7 @@ uint8_t quantise(aclDataType dtype, float value) {
 class Writer {
    public:
     Writer(const Task &task, const Target &target, const Launch &launch)
-        : task_(task), target_(target), cache_(launch.out<uint8_t>(target.name)) {
+        : task_(task), target_(target), launch_(launch), cache_(launch.out<uint8_t>(target.name)) {
         if (!target.quantised) return;
         scale_ = launch.in<float>(target.scaleName);
         if (target.offsetCount > 0) offset_ = launch.in<float>(target.offsetName);
@@ -100,6 +100,7 @@ class Writer {
     void copy(int64_t row, const std::vector<uint8_t> &bytes, int64_t size) const {
         if (!isNzMode(task_.mode)) {
             std::memcpy(cache_ + row * target_.width * size, bytes.data(), bytes.size());
+            launch_.writes(cache_ + row * target_.width * size, bytes.size());
             return;
         }
         // A block is [width / columns, blockSize, columns].
@@ -107,12 +108,15 @@ class Writer {
         int64_t block = row / task_.blockSize, inBlock = row % task_.blockSize;
         uint8_t *start = cache_ + block * task_.blockSize * target_.width * size;
         for (int64_t i = 0; i < target_.width / columns; ++i) {
-            std::memcpy(start + (i * task_.blockSize + inBlock) * fractal, bytes.data() + i * fractal, fractal);
+            uint8_t *place = start + (i * task_.blockSize + inBlock) * fractal;
+            std::memcpy(place, bytes.data() + i * fractal, fractal);
+            launch_.writes(place, fractal);
         }
     }
 
     const Task &task_;
     const Target &target_;
+    const Launch &launch_;
     uint8_t *cache_;
     const float *scale_ = nullptr, *offset_ = nullptr;
 };

@@ -28,6 +28,7 @@ std::string cacheModeOf(const char *given, Version version) {
 Operands operandsOf(const Launch &launch, Version version) {
     const bool v3 = version == Version::V3;
     Operands operands{};
+    operands.launch = &launch;
     operands.tokenX = launch.in("tokenX");
     operands.weightDq = launch.in("weightDq");
     operands.weightUqQr = launch.in("weightUqQr");
@@ -59,6 +60,7 @@ Operands operandsOf(const Launch &launch, Version version) {
 }
 
 aclnnStatus decide(PhaseOne &call, const Params &params) {
+    for (const char *name : {"kvCacheRef", "krCacheRef"}) call.touches(name, Touch::Told);
     if (auto refusal = checkDefinition(params, call.executorIsNull())) return call.reject(*refusal);
     if (auto refusal = call.checkViews()) return call.reject(*refusal);
     if (call.allOutputsEmpty()) return call.acceptEmpty();

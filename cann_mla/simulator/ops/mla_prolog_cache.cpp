@@ -187,10 +187,12 @@ void CachePath::write(void *cache, int64_t width, int64_t elementBytes, int64_t 
     auto *target = static_cast<uint8_t *>(cache) + start;
     if (!nz) {
         std::memcpy(target, source, static_cast<size_t>(bytes));
+        operands_.launch->writes(target, static_cast<size_t>(bytes));
         return;
     }
     for (int64_t i = 0; i < bytes / chunkBytes; ++i) {
         std::memcpy(target + i * step, source + i * chunkBytes, chunkBytes);
+        operands_.launch->writes(target + i * step, chunkBytes);
     }
 }
 

@@ -1,6 +1,7 @@
 // What MlaProlog computes. Phase one fills a Plan; a launch adds the addresses.
 #pragma once
 
+#include "core/operator.hpp"
 #include "ops/mla_prolog.hpp"
 
 #include <cstdint>
@@ -45,6 +46,7 @@ struct Operands {
     uint16_t *queryRope;  // BF16
     float *dequantScaleQNope;
     void *queryNorm, *dequantScaleQNorm;
+    const Launch *launch;  // to be told which rows of the caches are written
 };
 
 // Throws KernelFault where the device would write outside a cache.

@@ -108,6 +108,10 @@ aclnnStatus aclnnScatterPaKvCacheGetWorkspaceSize(
                       scatterModeOptional ? scatterModeOptional : "",
                       call.intArray("stridesOptional", stridesOptional),
                       call.intArray("offsetsOptional", offsetsOptional)};
+    for (const char *name : {"key", "keyCacheRef", "value", "valueCacheRef"}) call.touches(name, sim::Touch::Told);
+    for (const char *name : {"compressLensOptional", "compressSeqOffsetOptional", "seqLensOptional"}) {
+        call.touches(name, sim::Touch::Some);
+    }
     if (auto refusal = op::checkNulls(params, call)) return call.reject(*refusal);
     if (op::hasNothingToDo(params)) return call.acceptEmpty();
     if (auto refusal = op::checkDefinition(params)) return call.reject(*refusal);

@@ -27,17 +27,21 @@ struct Task {
 bool isFlat(Mode mode) { return mode == Mode::Norm || mode == Mode::KeyOnly; }
 
 // A flat cache holds tokens as they are; a block of another one holds piece after piece of all its tokens.
-void copyToken(const Task &task, const Copy &copy, const uint8_t *token, int64_t slot, uint8_t *cache) {
+void copyToken(const Task &task, const Copy &copy, const uint8_t *token, int64_t slot, uint8_t *cache,
+               const Launch &launch) {
     int64_t row = copy.heads * copy.width;
     if (isFlat(task.mode)) {
         std::memcpy(cache + slot * row, token, static_cast<size_t>(row));
+        launch.writes(cache + slot * row, static_cast<size_t>(row));
         return;
     }
     int64_t piece = task.mode == Mode::Nz ? fractalBytes : copy.width;
     uint8_t *block = cache + slot / copy.blockSize * copy.blockSize * row;
     int64_t inBlock = slot % copy.blockSize;
     for (int64_t i = 0; i < row / piece; ++i) {
-        std::memcpy(block + (i * copy.blockSize + inBlock) * piece, token + i * piece, static_cast<size_t>(piece));
+        uint8_t *place = block + (i * copy.blockSize + inBlock) * piece;
+        std::memcpy(place, token + i * piece, static_cast<size_t>(piece));
+        launch.writes(place, static_cast<size_t>(piece));
     }
 }
 
@@ -69,7 +73,8 @@ void run(const Task &task, const Launch &launch) {
                 fault("slotMapping sends token " + std::to_string(token) + " to slot " + std::to_string(slot) + " of " +
                       copy.to + ", which has " + std::to_string(room));
             }
-            copyToken(task, copy, from + token * row, slot, to);
+            launch.reads(from + token * row, static_cast<size_t>(row));
+            copyToken(task, copy, from + token * row, slot, to, launch);
         }
     }
 }

@@ -5,8 +5,10 @@
 #include <utility>
 
 #include "acl/acl_rt.h"
+#include "checker/unrecorded_waits.hpp"
 #include "core/entry.hpp"
 #include "core/handles.hpp"
+#include "core/settings.hpp"
 #include "runtime/context.hpp"
 #include "runtime/timeouts.hpp"
 #include "runtime/waiting.hpp"
@@ -19,7 +21,7 @@ namespace {
 
 // One record of an event. All of it is guarded by waitMutex().
 struct Record {
-    bool queued = false;
+    std::atomic<bool> queued{false};
     bool done = false;
     uint64_t time = 0;  // microseconds, when done
     std::shared_ptr<const sim::checker::Clock> knows;  // in strict mode, when done
@@ -98,6 +100,11 @@ aclError wait(const char *api, aclrtStream stream, aclrtEvent event, int64_t tim
                     "the event was made by aclrtCreateEventExWithFlag without ACL_EVENT_SYNC, so no stream can wait for it");
     }
     std::lock_guard lock(sim::waitMutex());
+    if (!object->latest && sim::strict()) {
+        std::shared_ptr<const std::atomic<bool>> recorded(object->next, &object->next->queued);
+        const int32_t id = choice.stream->id();
+        sim::checker::keep({id, event, object->made, sim::captureOrigin(id), std::move(recorded)});
+    }
     if (!object->latest && object->extended) return ACL_SUCCESS;
     // An event of aclrtCreateEvent that was not recorded blocks the stream until it is.
     std::shared_ptr<Record> awaited = object->latest ? object->latest : object->next;
@@ -108,7 +115,7 @@ aclError wait(const char *api, aclrtStream stream, aclrtEvent event, int64_t tim
         sim::Deadline deadline;
         if (timeoutMs > 0) deadline = sim::Clock::now() + std::chrono::milliseconds(timeoutMs);
         bool reached = sim::waitInTask(
-            taskLock, *worker, deadline, [&] { return awaited->done; }, [&] { return !awaited->queued; });
+            taskLock, *worker, deadline, [&] { return awaited->done; }, [&] { return !awaited->queued; }, !sim::strict());
         if (!reached && deadline && sim::Clock::now() >= *deadline) {
             throw sim::KernelFault(ACL_ERROR_RT_WAIT_TIMEOUT,
                                    "no record of the event came within " + std::to_string(timeoutMs) + " ms");
@@ -194,6 +201,7 @@ aclError aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag) {
 aclError aclrtDestroyEvent(aclrtEvent event) {
     SIM_API;
     auto [object, status] = open(__func__, event);
+    if (object && sim::strict()) sim::checker::tellUnrecordedWaits(event);
     if (object) sim::retire(event, Kind::Event, {__func__});
     return status;
 }

@@ -1,10 +1,12 @@
 // Streams as the C functions show them.
 #include <algorithm>
+#include <chrono>
 #include <mutex>
 #include <set>
 #include <string>
 
 #include "acl/acl_rt.h"
+#include "checker/unrecorded_waits.hpp"
 #include "core/entry.hpp"
 #include "core/settings.hpp"
 #include "runtime/context.hpp"
@@ -33,7 +35,7 @@ aclError destroy(const char *api, aclrtStream stream, bool force) {
     if (stream == nullptr) {
         return fail(api, ACL_ERROR_RT_PARAM_INVALID, "stream is null; the default stream ends with its context");
     }
-    StreamChoice choice = sim::chooseStream(stream);
+    StreamChoice choice = sim::chooseStream(stream, sim::Purpose::Other);
     if (!choice) return fail(api, choice.status, choice.text);
     auto context = choice.stream->context();
     if (context && choice.stream == context->defaultStream()) {
@@ -42,7 +44,7 @@ aclError destroy(const char *api, aclrtStream stream, bool force) {
     if (choice.stream->isOwnWorker()) {
         return fail(api, ACL_ERROR_RT_PARAM_INVALID, "a host function cannot destroy the stream that it runs on");
     }
-    if (sim::strict()) sim::checker::streamEnds(choice.stream->lane());
+    if (sim::strict()) sim::checker::streamEnds(choice.stream->lane(), choice.stream->made);
     sim::retire(stream, Kind::Stream, {api});
     choice.stream->shutDown(force);
     if (context) context->forgetStream(choice.stream.get());
@@ -55,13 +57,22 @@ aclError takeFault(const char *api, sim::Stream &stream) {
     return fault ? fail(api, fault->status, fault->text) : ACL_SUCCESS;
 }
 
+// The host waits for the stream. A wait that cannot end is reported, in strict mode, before it blocks for ever.
+bool waitForHost(sim::Stream &stream, sim::Deadline deadline) {
+    constexpr std::chrono::seconds patience{2};
+    if (!sim::strict()) return stream.waitIdle(deadline);
+    bool idle = stream.waitIdle(deadline ? *deadline : sim::Clock::now() + patience);
+    sim::checker::tellUnrecordedWaits(stream.id());
+    return idle || (!deadline && stream.waitIdle(deadline));
+}
+
 aclError synchronize(const char *api, aclrtStream stream, int32_t timeout) {
     StreamChoice choice = sim::chooseStream(stream);
     if (!choice) return fail(api, choice.status, choice.text);
     if (choice.stream->isOwnWorker()) {
         return fail(api, ACL_ERROR_RT_PARAM_INVALID, "a host function cannot wait for the stream that it runs on");
     }
-    if (!choice.stream->waitIdle(sim::deadlineAfter(timeout))) {
+    if (!waitForHost(*choice.stream, sim::deadlineAfter(timeout))) {
         return fail(api, ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
                     "tasks still run on stream " + std::to_string(choice.stream->id()) + " after " +
                         std::to_string(timeout) + " ms");
@@ -72,7 +83,7 @@ aclError synchronize(const char *api, aclrtStream stream, int32_t timeout) {
 // Runs `use` on the stream, or fails for a bad handle.
 template <typename Use>
 aclError withStream(const char *api, aclrtStream stream, Use use) {
-    StreamChoice choice = sim::chooseStream(stream);
+    StreamChoice choice = sim::chooseStream(stream, sim::Purpose::Other);
     if (!choice) return fail(api, choice.status, choice.text);
     return use(*choice.stream);
 }
@@ -234,7 +245,9 @@ aclError aclrtSetStreamFailureMode(aclrtStream stream, uint64_t mode) {
         return fail(__func__, ACL_ERROR_RT_PARAM_INVALID, "mode is " + std::to_string(mode) + "; 0 and 1 exist");
     }
     return withStream(__func__, stream, [&](sim::Stream &object) {
-        object.setStopOnFailure(mode == ACL_STOP_ON_FAILURE);
+        object.failureMode = static_cast<uint32_t>(mode);
+        auto context = object.context();
+        if (context && mode == ACL_STOP_ON_FAILURE) context->stopOnFailure();
         return ACL_SUCCESS;
     });
 }
@@ -269,7 +282,7 @@ aclError aclrtGetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmAttrType
     if (value == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "value is null");
     return withStream(__func__, stream, [&](sim::Stream &object) -> aclError {
         switch (stmAttrType) {
-            case ACL_STREAM_ATTR_FAILURE_MODE: value->failureMode = object.stopOnFailure() ? 1 : 0; return ACL_SUCCESS;
+            case ACL_STREAM_ATTR_FAILURE_MODE: value->failureMode = object.failureMode; return ACL_SUCCESS;
             case ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK: value->overflowSwitch = object.overflowSwitch; return ACL_SUCCESS;
             case ACL_STREAM_ATTR_PRIORITY: value->streamPriority = object.priority(); return ACL_SUCCESS;
             default:
@@ -297,7 +310,7 @@ aclError synchronizeDevice(const char *api, int32_t timeout) {
         if (stream->isOwnWorker()) {
             return fail(api, ACL_ERROR_RT_PARAM_INVALID, "a host function cannot wait for the stream that it runs on");
         }
-        if (!stream->waitIdle(deadline)) {
+        if (!waitForHost(*stream, deadline)) {
             return fail(api, ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
                         "tasks still run on stream " + std::to_string(stream->id()) + " after " +
                             std::to_string(timeout) + " ms");
@@ -308,6 +321,7 @@ aclError synchronizeDevice(const char *api, int32_t timeout) {
         auto fault = stream->takeFault();
         if (fault && status == ACL_SUCCESS) status = fail(api, fault->status, fault->text);
     }
+    if (auto stopped = context->failure()) return fail(api, stopped->status, stopped->text);
     return status;
 }
 

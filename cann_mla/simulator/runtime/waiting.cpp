@@ -32,14 +32,14 @@ bool waitOnHost(std::unique_lock<std::mutex> &lock, Deadline deadline, const std
 }
 
 bool waitInTask(std::unique_lock<std::mutex> &lock, Stream &stream, Deadline deadline,
-                const std::function<bool()> &ready, const std::function<bool()> &hopeless) {
+                const std::function<bool()> &ready, const std::function<bool()> &hopeless, bool tell) {
     bool givenUp = false;
     bool ended = waitOnHost(lock, deadline, [&] {
         if (ready()) return true;
         givenUp = stream.aborting() || (stream.ending() && hopeless());
         return givenUp;
     });
-    if (givenUp && !stream.aborting()) {
+    if (givenUp && !stream.aborting() && tell) {
         report("event-never-recorded", "stream " + std::to_string(stream.id()) + " was destroyed while it waited for "
                "something that nobody recorded; a device would hang here");
     }

@@ -21,8 +21,9 @@ void wakeWaitingTasks();
 bool waitOnHost(std::unique_lock<std::mutex> &lock, Deadline deadline, const std::function<bool()> &ready);
 
 // Waits in a task of a stream. Also ends (false) when the stream is aborted, and when it is being destroyed while
-// `hopeless` says that nothing queued anywhere could end the wait: a real device would hang there for ever.
+// `hopeless` says that nothing queued anywhere could end the wait: a real device would hang there for ever,
+// which is reported unless `tell` is false.
 bool waitInTask(std::unique_lock<std::mutex> &lock, Stream &stream, Deadline deadline,
-                const std::function<bool()> &ready, const std::function<bool()> &hopeless);
+                const std::function<bool()> &ready, const std::function<bool()> &hopeless, bool tell = true);
 
 }  // namespace sim
