@@ -23,6 +23,14 @@ public:
         const VariantPack &variantPack, uint8_t *workspace, uint64_t workspaceSize, Context *context) = 0;
 };
 
+/* Defined for the parameters of infer_op_params.h. */
+template <typename OpParam>
+Status CreateOperation(const OpParam &opParam, Operation **operation);
+template <typename OpParam>
+Status CloneOperationParam(const Operation *operation, OpParam &opParam);
+template <typename OpParam>
+Status UpdateOperationParam(Operation *operation, const OpParam &opParam);
+
 ATB_VISIBILITY Status DestroyOperation(Operation *operation);
 ATB_VISIBILITY Status SetExecuteStreamId(Operation *operation, uint32_t streamId);
 ATB_VISIBILITY uint32_t GetExecuteStreamId(Operation *operation);

@@ -8,6 +8,7 @@
 
 #include "aclnn/acl_meta.h"
 #include "atb/atb_status.h"
+#include "atb/svector.h"
 
 #define ATB_VISIBILITY __attribute__((visibility("default")))
 
@@ -35,10 +36,11 @@ struct Tensor {
     uint64_t dataSize = 0;
 };
 
-/* Opaque here: the AtbXxx functions build their own, and nothing else in these headers needs the contents. */
-template <typename T>
-class SVector;
-struct VariantPack;
+/* The tensors of one call, in the order of the operation. */
+struct VariantPack {
+    SVector<Tensor> inTensors;
+    SVector<Tensor> outTensors;
+};
 
 }  // namespace atb
 

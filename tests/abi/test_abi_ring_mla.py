@@ -1,4 +1,4 @@
-"""A C++ program with ATB's Context, Operation and AtbRingMLA gives bit for bit what the Python function gives."""
+"""C++ programs with ATB's Context, Operation and AtbRingMLA: bit for bit what the Python function gives."""
 
 from __future__ import annotations
 
@@ -47,3 +47,10 @@ def test_cpp_program_gives_the_bits_of_python(
     assert float(np.abs(output.astype(np.float32)).max()) > 0.1
     assert (tmp_path / "output.out").read_bytes() == output.tobytes()
     assert (tmp_path / "softmaxLse.out").read_bytes() == lse.tobytes()
+
+
+def test_operations_with_variant_packs_give_the_bits_of_the_c_interface(
+    run_program: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
+    done = run_program("ring_mla_operation")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

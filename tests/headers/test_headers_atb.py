@@ -10,6 +10,7 @@ from cann_mla.headers import shipped
 
 PROGRAM = """
 #include "atb/atb_acl.h"
+#include "atb/atb_infer.h"
 #include <cstdio>
 
 namespace {
@@ -72,6 +73,15 @@ int main() {
     std::printf(" %d\\n", reinterpret_cast<int32_t (*)(void *, void *, void *, void *)>(table[6])(operation, 0, 0, 0));
     atb::DestroyOperation(operation);
     std::printf("%zu %zu %zu\\n", sizeof(atb::Dims), sizeof(atb::TensorDesc), sizeof(atb::Tensor));
+    using namespace atb::infer;
+    std::printf("%zu %zu %zu %zu\\n", sizeof(atb::VariantPack), sizeof(RingMLAParam), sizeof(ElewiseParam),
+                sizeof(TransdataParam));
+    atb::SVector<int64_t> few = {7, 9}, many(64, 5);
+    many.push_back(6);
+    const auto *words = reinterpret_cast<const int64_t *>(&few);
+    std::printf("%ld %ld %ld", long(words[1]), long(words[2]), long(words[3]));
+    std::printf(" %zu %ld %ld\\n", many.size(), long(many.at(63)), long(many.at(64)));
+    std::printf("%d\\n", many.data() == *reinterpret_cast<int64_t *const *>(&reinterpret_cast<int64_t *>(&many)[67]));
 }
 """
 SYMBOLS = {
@@ -104,4 +114,7 @@ def test_symbols_are_those_of_libatb(program: Path) -> None:
 
 def test_slots_and_sizes(program: Path) -> None:
     out = subprocess.run([str(program)], capture_output=True, text=True, check=True, timeout=30).stdout
-    assert out.splitlines() == ["1 5 11 104 106", "72 80 104"]
+    # A pack is two vectors of 8 + 8 + 65 * 104 + 8 bytes; a RingMLAParam is 7 * 4 and 64 reserved bytes.
+    # A vector begins with its capacity and its size, then come the elements, last the heap's address.
+    sizes = f"{2 * 6784} {7 * 4 + 64} 64 {8 + 8 + 8 + 65 * 8 + 8 + 8}"
+    assert out.splitlines() == ["1 5 11 104 106", "72 80 104", sizes, "2 7 9 65 5 6", "1"]

@@ -18,6 +18,15 @@ CPP = [
     "_ZN3atb16DestroyOperationEPNS_9OperationE",
     "_ZN3atb18SetExecuteStreamIdEPNS_9OperationEj",
     "_ZN3atb18GetExecuteStreamIdEPNS_9OperationE",
+    "_ZN3atb15CreateOperationINS_5infer12RingMLAParamEEEiRKT_PPNS_9OperationE",
+    "_ZN3atb15CreateOperationINS_5infer12ElewiseParamEEEiRKT_PPNS_9OperationE",
+    "_ZN3atb15CreateOperationINS_5infer14TransdataParamEEEiRKT_PPNS_9OperationE",
+    "_ZN3atb19CloneOperationParamINS_5infer12RingMLAParamEEEiPKNS_9OperationERT_",
+    "_ZN3atb20UpdateOperationParamINS_5infer12RingMLAParamEEEiPNS_9OperationERKT_",
+    "_ZN3atb5Utils13GetTensorSizeERKNS_6TensorE",
+    "_ZN3atb5Utils13GetTensorSizeERKNS_10TensorDescE",
+    "_ZN3atb5Utils14GetTensorNumelERKNS_6TensorE",
+    "_ZN3atb5Utils14GetTensorNumelERKNS_10TensorDescE",
 ]
 
 

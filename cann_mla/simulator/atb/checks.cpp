@@ -11,36 +11,6 @@ namespace {
 
 constexpr int64_t largestTensor = int64_t{256} << 30;
 
-// Dtypes that ATB gives a size to; of all others a tensor has size 0.
-bool hasSize(aclDataType dtype) {
-    switch (dtype) {
-        case ACL_DT_UNDEFINED:
-        case ACL_BOOL:
-        case ACL_FLOAT:
-        case ACL_FLOAT16:
-        case ACL_INT8:
-        case ACL_INT16:
-        case ACL_INT32:
-        case ACL_INT64:
-        case ACL_UINT8:
-        case ACL_UINT16:
-        case ACL_UINT32:
-        case ACL_UINT64:
-        case ACL_BF16:
-        case ACL_DOUBLE:
-        case ACL_STRING:
-        case ACL_COMPLEX64:
-        case ACL_COMPLEX128:
-        case ACL_HIFLOAT8:
-        case ACL_FLOAT8_E5M2:
-        case ACL_FLOAT8_E4M3FN:
-        case ACL_FLOAT8_E8M0:
-            return true;
-        default:
-            return false;
-    }
-}
-
 std::optional<Rejection> checkSize(const Tensor& tensor) {
     const TensorDesc& desc = tensor.desc();
     if (desc.shape.empty() || desc.rank() > ::atb::MAX_DIM) {
@@ -104,6 +74,35 @@ Rejection noColumn(const Definition& definition, const Tensors& tensors, size_t 
 }
 
 }  // namespace
+
+bool hasSize(aclDataType dtype) {
+    switch (dtype) {
+        case ACL_DT_UNDEFINED:
+        case ACL_BOOL:
+        case ACL_FLOAT:
+        case ACL_FLOAT16:
+        case ACL_INT8:
+        case ACL_INT16:
+        case ACL_INT32:
+        case ACL_INT64:
+        case ACL_UINT8:
+        case ACL_UINT16:
+        case ACL_UINT32:
+        case ACL_UINT64:
+        case ACL_BF16:
+        case ACL_DOUBLE:
+        case ACL_STRING:
+        case ACL_COMPLEX64:
+        case ACL_COMPLEX128:
+        case ACL_HIFLOAT8:
+        case ACL_FLOAT8_E5M2:
+        case ACL_FLOAT8_E4M3FN:
+        case ACL_FLOAT8_E8M0:
+            return true;
+        default:
+            return false;
+    }
+}
 
 std::optional<Rejection> checkTensors(const Definition& definition, const Tensors& tensors) {
     if (tensors.inputs.size() != definition.inputs.size() || tensors.outputs.size() != definition.outputs.size()) {

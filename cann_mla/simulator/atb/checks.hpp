@@ -9,6 +9,9 @@
 
 namespace sim::atb {
 
+// Dtypes that ATB gives a size to; of all others a tensor has size 0.
+bool hasSize(aclDataType dtype);
+
 // Number of tensors, ranks, sizes, and one column of the table for all of them; in ATB's order.
 std::optional<Rejection> checkTensors(const Definition& definition, const Tensors& tensors);
 

@@ -9,6 +9,7 @@
 #include "checker/finding.hpp"
 #include "checker/launch_rules.hpp"
 #include "core/entry.hpp"
+#include "core/device_memory.hpp"
 #include "core/settings.hpp"
 #include "runtime/context.hpp"
 
@@ -20,6 +21,7 @@ namespace {
 std::shared_ptr<const TensorObject> asAtbSeesIt(const char* api, const char* name, const TensorObject& tensor) {
     auto seen = std::make_shared<TensorObject>();
     seen->desc = tensor.desc;
+    seen->made = tensor.made;
     TensorDesc& desc = seen->desc;
     int64_t stride = 1;
     for (size_t axis = desc.shape.size(); axis-- > 0;) {
@@ -49,7 +51,7 @@ std::vector<Operand> operandsOf(const Tensors& tensors) {
         auto parameter = static_cast<uint32_t>(operands.size());
         void* address = tensor.object ? tensor.object->desc.data : nullptr;
         View view = tensor.host ? View::Host : View::AsIs;
-        operands.push_back({tensor.name, role, view, false, false, parameter, tensor.object, address, tensor.touch});
+        operands.push_back({tensor.name, role, view, false, false, parameter, tensor.object, address, Touch::Some});
     };
     for (const Tensor& tensor : tensors.inputs) add(tensor, Role::Input);
     for (const Tensor& tensor : tensors.outputs) add(tensor, Role::Output);
@@ -58,7 +60,7 @@ std::vector<Operand> operandsOf(const Tensors& tensors) {
 
 std::optional<Rejection> checkWorkspace(const Executor& executor, const void* workspace, uint64_t given) {
     if (given < executor.workspaceBytes) {
-        if (strict()) checker::tellSmallWorkspace(given, executor.workspaceBytes);
+        if (strict()) checker::tellSmallWorkspace(executor, nullptr, given);
         return Rejection{ATB_ERROR_INVALID_PARAM, "workspaceSize is " + std::to_string(given) + ", setup asked for " +
                                                       std::to_string(executor.workspaceBytes)};
     }
@@ -69,8 +71,19 @@ std::optional<Rejection> checkWorkspace(const Executor& executor, const void* wo
     return std::nullopt;
 }
 
+// Once more what setup planned, for a launch with its own addresses.
+std::shared_ptr<Executor> copyOf(Executor& planned) {
+    auto executor = std::make_shared<Executor>();
+    std::lock_guard lock(planned.mutex);
+    executor->api = planned.api;
+    executor->operands = planned.operands;
+    executor->kernel = planned.kernel;
+    executor->workspaceBytes = planned.workspaceBytes;
+    return executor;
+}
+
 constexpr const char* usePairs =
-    "tensors are not read from a VariantPack in the simulator; use the AtbXxxGetWorkspaceSize and AtbXxx functions";
+    "the simulator reads this operation's tensors from no VariantPack; use AtbXxxGetWorkspaceSize and AtbXxx";
 
 }  // namespace
 
@@ -109,6 +122,10 @@ int32_t Operation::setUp(Tensors tensors, uint64_t& workspaceSize, ::atb::Contex
     auto executor = std::make_shared<Executor>();
     executor->api = api_;
     executor->operands = operandsOf(tensors);
+    for (Operand& operand : executor->operands) {
+        auto isIt = [&](const char* name) { return std::strcmp(name, operand.name) == 0; };
+        if (std::any_of(planned.caches.begin(), planned.caches.end(), isIt)) operand.touch = Touch::Told;
+    }
     executor->refusal = planned.tilingFailure;
     if (planned.tilingFailure) {
         report("swallowed-tiling",
@@ -124,7 +141,8 @@ int32_t Operation::setUp(Tensors tensors, uint64_t& workspaceSize, ::atb::Contex
     return ATB_NO_ERROR;
 }
 
-int32_t Operation::execute(void* workspace, uint64_t workspaceSize, ::atb::Context* context) {
+int32_t Operation::execute(void* workspace, uint64_t workspaceSize, ::atb::Context* context,
+                           const Readdress& readdress) {
     std::lock_guard lock(mutex_);
     Context* found = findContext(context);
     if (!found) {
@@ -138,10 +156,15 @@ int32_t Operation::execute(void* workspace, uint64_t workspaceSize, ::atb::Conte
     }
     if (context != context_) return fail(api_, ATB_ERROR_INVALID_PARAM, "context is another one than in setup");
     if (auto refusal = checkWorkspace(*executor_, workspace, workspaceSize)) return fail(api_, *refusal);
+    std::shared_ptr<Executor> executor = executor_;
+    if (readdress) {
+        executor = copyOf(*executor_);
+        if (auto refusal = readdress(executor->operands)) return fail(api_, *refusal);
+    }
     if (executor_->refusal) return fail(api_, *executor_->refusal);
     StreamChoice choice = chooseStream(handle);
     if (!choice) return fail(api_, ATB_ERROR_RT_FAIL, "the launch failed: " + choice.text);
-    enqueueRun(api_, executor_, workspace, workspaceSize, *choice.stream);
+    enqueueRun(api_, executor, workspace, workspaceSize, *choice.stream);
     return ATB_NO_ERROR;
 }
 
@@ -172,6 +195,7 @@ void PhaseOne::add(std::vector<Tensor>& list, const char* name, const aclTensor*
             badTensor_ = badShape(ATB_ERROR_INVALID_TENSOR_DIM, {name, object, host}, "at most 8 dimensions");
         }
     }
+    if (host && object && strict() && isDeviceAddress(object->desc.data)) checker::tellDevicePointer(name, *object);
     list.push_back({name, object ? asAtbSeesIt(api_, name, *object) : nullptr, host});
 }
 

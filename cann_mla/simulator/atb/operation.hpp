@@ -18,6 +18,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -38,7 +39,6 @@ struct Tensor {
     const char* name;                            // the C parameter
     std::shared_ptr<const TensorObject> object;  // null: an empty descriptor
     bool host = false;                           // the address is one of the host, read in setup
-    Touch touch = Touch::Some;                   // what the kernel touches of it
 
     bool isNull() const { return object == nullptr; }
     const TensorDesc& desc() const;
@@ -80,19 +80,23 @@ struct Plan {
     std::optional<Rejection> tilingFailure = {};
     uint64_t workspace = 0;
     Kernel kernel = {};
+    std::vector<const char*> caches = {};  // of these operands the kernel tells which bytes it touches
 };
+
+// Gives the operands of a launch other addresses than in setup, or refuses.
+using Readdress = std::function<std::optional<Rejection>(std::vector<Operand>&)>;
 
 class Operation : public ::atb::Operation {
    public:
     Operation(const char* api, const char* name) : api_(api), name_(name) {}
 
     int32_t setUp(Tensors tensors, uint64_t& workspaceSize, ::atb::Context* context);
-    int32_t execute(void* workspace, uint64_t workspaceSize, ::atb::Context* context);
+    int32_t execute(void* workspace, uint64_t workspaceSize, ::atb::Context* context, const Readdress& readdress = {});
 
     std::string GetName() const override { return name_; }
     uint32_t GetInputNum() const override { return static_cast<uint32_t>(definition().inputs.size()); }
     uint32_t GetOutputNum() const override { return static_cast<uint32_t>(definition().outputs.size()); }
-    // These take packs of tensors, which the simulator does not read: AtbXxx does the work. They refuse and say so.
+    // These refuse and say so, unless the operation takes packs of tensors (variant_pack.hpp); AtbXxx does the work.
     ::atb::Status InferShape(const ::atb::SVector<::atb::TensorDesc>& inTensorDescs,
                              ::atb::SVector<::atb::TensorDesc>& outTensorDescs) const override;
     ::atb::Status Setup(const ::atb::VariantPack& variantPack, uint64_t& workspaceSize,

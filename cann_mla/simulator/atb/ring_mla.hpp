@@ -6,7 +6,8 @@
 #include <optional>
 #include <vector>
 
-#include "atb/operation.hpp"
+#include "atb/infer_op_params.h"
+#include "atb/variant_pack.hpp"
 
 namespace sim::atb {
 
@@ -33,15 +34,22 @@ constexpr int64_t ringMlaRowBlock = 128;
 // Blocks of query rows that have work, over all sequences; of one head.
 int64_t ringMlaBlocks(const std::vector<int32_t>& q, const std::vector<int32_t>& kv);
 
-class RingMla final : public Operation {
+class RingMla final : public PackOperation {
    public:
-    explicit RingMla(const RingMlaParams& params) : Operation("AtbRingMLA", "RingMLAOperation"), params_(params) {}
+    explicit RingMla(const RingMlaParams& params) : PackOperation("AtbRingMLA", "RingMLAOperation"), params_(params) {}
     static std::optional<Rejection> check(const RingMlaParams& params);
+    // Setup goes by what the parameters are then.
+    const RingMlaParams& params() const { return params_; }
+    void setParams(const RingMlaParams& params) { params_ = params; }
 
    protected:
     Definition definition() const override;
     std::optional<Rejection> checkShapes(const Tensors& tensors) const override;
     Plan plan(const Tensors& tensors) const override;
+    Slots slots() const override;
+    std::optional<Rejection> checkInputs(const Tensors& tensors) const override;
+    std::optional<Rejection> inferOutputs(const ::atb::SVector<::atb::TensorDesc>& inputs,
+                                          ::atb::SVector<::atb::TensorDesc>& outputs) const override;
 
    private:
     std::optional<Rejection> checkRanks(const Tensors& t) const;
@@ -50,7 +58,7 @@ class RingMla final : public Operation {
     std::optional<Rejection> tilingFailure(const Tensors& t, const RingMlaWork& work) const;
     void reportTraps(const Tensors& t, const RingMlaWork& work) const;
 
-    const RingMlaParams params_;
+    RingMlaParams params_;
 };
 
 void ringMlaKernel(const RingMlaWork& work, const Launch& launch);

@@ -81,6 +81,14 @@ std::optional<Rejection> RingMla::checkPrevious(const Tensors& t) const {
 }
 
 std::optional<Rejection> RingMla::checkShapes(const Tensors& t) const {
+    if (auto refusal = checkInputs(t)) return refusal;
+    int64_t tokens = t["querySplit1"].dim(0), heads = t["querySplit1"].dim(1);
+    if (auto refusal = checkShape(t["output"], {tokens, heads, valueSize}, "tokens, heads, size of a head"))
+        return refusal;
+    return checkShape(t["softmaxLse"], {heads, tokens}, "heads and query tokens");
+}
+
+std::optional<Rejection> RingMla::checkInputs(const Tensors& t) const {
     if (auto refusal = checkRanks(t)) return refusal;
     int64_t tokens = t["querySplit1"].dim(0), heads = t["querySplit1"].dim(1);
     int64_t kvTokens = t["keySplit1"].dim(0), kvHeads = t["keySplit1"].dim(1);
@@ -97,12 +105,7 @@ std::optional<Rejection> RingMla::checkShapes(const Tensors& t) const {
         int64_t batch = seqLen.dim(seqLen.rank() == 2 ? 1 : 0);
         if (auto refusal = checkDim(mask, 0, {batch}, "sequences")) return refusal;
     }
-    if (params_.merges()) {
-        if (auto refusal = checkPrevious(t)) return refusal;
-    }
-    if (auto refusal = checkShape(t["output"], {tokens, heads, valueSize}, "tokens, heads, size of a head"))
-        return refusal;
-    return checkShape(t["softmaxLse"], {heads, tokens}, "heads and query tokens");
+    return params_.merges() ? checkPrevious(t) : std::nullopt;
 }
 
 // The kernel's own view of the mask, and of the lengths it goes with.
