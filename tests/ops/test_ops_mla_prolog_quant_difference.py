@@ -17,9 +17,10 @@ from cann_mla import ops
 from cann_mla.dtypes import BF16, FP16, FP32, INT32, DType
 from cann_mla.reference.mla_prolog_quant import MlaPrologQuantResult, mla_prolog, mla_prolog_quant
 from cann_mla.reference.primitives_elementwise import absolute, amax, div, mul
-from cann_mla.reference.primitives_matmul import matmul, quant_matmul
+from cann_mla.reference.primitives_matmul import matmul
 from cann_mla.reference.primitives_norm import dynamic_quant, rms_norm
 from cann_mla.reference.primitives_quant import ascend_quant
+from cann_mla.reference.primitives_quant_matmul import quant_matmul
 from cann_mla.reference.primitives_rotary import inplace_partial_rotary_mul
 
 bf16 = ml_dtypes.bfloat16
