@@ -9,8 +9,8 @@ extern "C" {
 #endif
 
 ACL_FUNC_VISIBILITY aclnnStatus aclnnAmaxGetWorkspaceSize(
-    const aclTensor *self, const aclIntArray *dim, bool keepDim, aclTensor *out,
-    uint64_t *workspaceSize, aclOpExecutor **executor);
+    const aclTensor *self, const aclIntArray *dim, bool keepDim, aclTensor *out, uint64_t *workspaceSize,
+    aclOpExecutor **executor);
 
 ACL_FUNC_VISIBILITY aclnnStatus aclnnAmax(
     void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
