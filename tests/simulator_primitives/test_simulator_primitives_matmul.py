@@ -206,3 +206,27 @@ def test_an_8_bit_float_weight_in_blocks(run: Any, t: Any, out: Any, dtype: str)
     operands |= {"x1Scale": t("FP32", [2, 0.5]), "x2Scale": t("FP32", [1, 4]), "out": out("FP32", 2, 2)}
     result = run("aclnnQuantMatmulWeightNz", "Ascend950", PLAIN | {"groupSize": 0}, **operands)
     assert result.numbers("out") == [[2, -122], [-1.875, -28]], result.message
+
+
+def test_a_single_scale_has_19_bits_on_950(run: Any, t: Any, out: Any, soc: str) -> None:
+    """257 (1 + 2^-11) is more than a tie of BF16; without the last bit of the scale it is one, and goes to even."""
+    operands = {"x1": t("INT8", [[127, 127, 3]]), "x2": t("INT8", [[1], [1], [1]]), "out": out("BF16", 1, 1)}
+    result = run("aclnnQuantMatmulV3", soc, PLAIN, **operands, scale=t("FP32", [1 + 2**-11]))
+    assert result.numbers("out") == [[256 if soc == "Ascend950" else 258]]
+
+
+@pytest.mark.parametrize(
+    ("x1_scale", "x2_scale", "expected"),
+    [
+        ([1 + 2**-11], [1], [2048, 4096]),
+        ([1 + 2**-10], [2], [4100, 8200]),
+        ([1 + 2**-11], [1, 1], [2049, 4098]),
+    ],
+)
+def test_so_has_the_product_of_two_single_ones(
+    run: Any, t: Any, out: Any, x1_scale: Any, x2_scale: Any, expected: Any
+) -> None:
+    operands = {"x1": t("FLOAT8_E4M3FN", [[64]]), "x2": t("FLOAT8_E4M3FN", [[32, 64]]), "out": out("FP32", 1, 2)}
+    scales = {"x1Scale": t("FP32", x1_scale), "x2Scale": t("FP32", x2_scale)}
+    result = run("aclnnQuantMatmulV5", "Ascend950", PLAIN | {"groupSize": 0}, **operands, **scales)
+    assert result.numbers("out") == [expected]

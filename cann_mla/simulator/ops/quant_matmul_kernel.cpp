@@ -27,8 +27,14 @@ struct Task {
     std::vector<int64_t> batch, x1Batch, x2Batch;
     aclDataType scale, bias, out;
     int64_t scales, offsets, x1Scales, outNumel;
-    bool hasBias, biasPerBatch;
+    bool hasBias, biasPerBatch, on950;
     bool isPacked() const { return scale == ACL_UINT64 || scale == ACL_INT64; }
+    // Ascend950 hands a single scale to the matrix unit as if it were packed, and the product of two single ones.
+    bool joinsScales() const { return on950 && product.x1.dtype != ACL_INT8 && scales == 1 && x1Scales == 1 && !hasBias; }
+    bool cutsScale() const {
+        bool alone = x1Scales == 0 && (!hasBias || bias == ACL_INT32);
+        return on950 && scales == 1 && (joinsScales() || (product.x1.dtype == ACL_INT8 && alone));
+    }
 };
 
 // What the sums of one matrix become.
@@ -38,6 +44,8 @@ struct Epilogue {
     const float *x1Scale = nullptr;
 };
 
+float to19Bits(float value) { return numeric::floatFromBits(numeric::floatBits(value) & packedScaleMask); }
+
 std::vector<float> scalesOf(const Task &t, const void *data) {
     std::vector<float> values(static_cast<size_t>(t.scales));
     if (!t.isPacked()) {
@@ -46,7 +54,7 @@ std::vector<float> scalesOf(const Task &t, const void *data) {
     }
     const auto *packed = static_cast<const uint64_t *>(data);
     for (size_t i = 0; i < values.size(); ++i) {
-        values[i] = numeric::floatFromBits(static_cast<uint32_t>(packed[i]) & packedScaleMask);
+        values[i] = to19Bits(numeric::floatFromBits(static_cast<uint32_t>(packed[i])));
     }
     return values;
 }
@@ -74,7 +82,12 @@ Epilogue epilogueOf(const Task &t, const Launch &launch, int64_t matrix) {
     Epilogue e;
     e.scale = scalesOf(t, launch.in(t.names.x2Scale));
     e.offset = offsetsOf(t, launch);
-    if (t.x1Scales > 0) e.x1Scale = launch.in<float>(t.names.x1Scale);
+    if (t.joinsScales()) {
+        e.scale[0] *= *launch.in<float>(t.names.x1Scale);
+    } else if (t.x1Scales > 0) {
+        e.x1Scale = launch.in<float>(t.names.x1Scale);
+    }
+    if (t.cutsScale()) e.scale[0] = to19Bits(e.scale[0]);
     if (!t.hasBias) return e;
     int64_t n = t.product.n(), at = t.biasPerBatch ? matrix * n : 0;
     if (t.bias == ACL_INT32) {
@@ -201,7 +214,8 @@ Kernel makeKernel(const Params &p) {
               p.x1Scale ? p.x1Scale->numel() : 0,
               p.out->numel(),
               p.bias != nullptr,
-              p.bias && p.bias->rank() == 3};
+              p.bias && p.bias->rank() == 3,
+              primitive::isA950()};
     // A view with swapped axes arrives here gathered, in the order of the view that the caller gave.
     if (!product.x2.nz && product.x2.shape != p.x2->shape) {
         std::swap(task.product.x2.shape.back(), task.product.x2.shape[task.product.x2.shape.size() - 2]);
