@@ -17,11 +17,12 @@ third to the fifth; without, all. ``*`` in a name stands for any characters. Cal
 faults are set, over everything that the name matches, and only those that the program makes itself.
 
 **Kernels.** A fault of a kernel surfaces at the next synchronisation, query or copy of its stream, once; then the
-stream, its context and the device work on, as CANN's do unless ``aclrtSetStreamFailureMode`` says otherwise. The
-operator has not computed anything then. 507015 is an exception of an AI core, 507035 one of a vector core, 507014 an
-operator that ran into its timeout. A kernel that hangs ends with 507014 when the timeout set by
-``aclrtSetOpExecuteTimeOut`` is over; without one it ends when its stream is aborted or destroyed by force, and until
-then synchronisations with a timeout return 507046.
+stream, its context and the device work on, as CANN's do. After ``aclrtSetStreamFailureMode(stream, 1)`` it stops the
+whole context of the stream instead, which takes no work any more, and stays. The operator has not computed anything
+then. 507015 is an exception of an AI core, 507035 one of a vector core, 507014 an operator that ran into its timeout.
+A kernel that hangs ends with 507014 when the timeout set by ``aclrtSetOpExecuteTimeOut`` is over; without one it ends
+when its stream is aborted or destroyed by force, and until then synchronisations with a timeout return 507046. A
+device that is broken for good is ``*#20+=507053``: every call fails from the twentieth on.
 
 **Numeric faults** imitate what users have met in public. A name behind ``@`` confines them to an operator or, for the
 last three, to an operand:

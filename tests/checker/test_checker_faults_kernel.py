@@ -106,20 +106,29 @@ def test_a_fault_surfaces_at_the_device_and_at_closing(
     assert stream.closed
 
 
-def test_with_stop_on_failure_the_rest_is_dropped(
+def test_with_stop_on_failure_a_fault_stops_its_context(
     device: cann_mla.Device, normalise: Normalise, outputs: Outputs
 ) -> None:
-    failing = cann_mla.Stream()
-    assert c.aclrtSetStreamFailureMode(failing.handle, c.ACL_STOP_ON_FAILURE) == 0
-    with simulator.inject("kernel:*#1=507015"):
-        normalise(failing, outputs[0])
-        normalise(failing, outputs[1])
-        for _ in range(2):  # the fault stays
+    with cann_mla.runtime.Context() as context:
+        stopping, other = cann_mla.Stream(), cann_mla.Stream()
+        assert c.aclrtSetStreamFailureMode(stopping.handle, c.ACL_STOP_ON_FAILURE) == 0
+        with simulator.inject("kernel:*#1=507015"):
+            normalise(other, outputs[0])
+            for stream in (other, stopping, other):  # the fault stays
+                with pytest.raises(cann_mla.CannError, match="507015"):
+                    stream.synchronize()
+            with pytest.raises(cann_mla.CannError, match="361001"):
+                normalise(stopping, outputs[1])
+        for stream in (stopping, other):
             with pytest.raises(cann_mla.CannError, match="507015"):
-                failing.synchronize()
-    with pytest.raises(cann_mla.CannError, match="507015"):
-        failing.close()
-    assert not outputs[1].to_numpy().any()
+                stream.close()
+        assert stopping.closed
+        assert context.device == 0
+    device.use()
+    with cann_mla.Stream() as stream:
+        normalise(stream, outputs[2])
+        stream.synchronize()
+    assert [output.to_numpy().any() for output in outputs] == [False, False, True]
 
 
 def test_a_hanging_kernel_ends_with_the_timeout_of_operators(

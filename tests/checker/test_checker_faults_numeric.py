@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cann_mla import simulator
+from cann_mla.cli import main
 from cann_mla.validate.arrays import make_operands
 from cann_mla.validate.cases import Case, parse
 from cann_mla.validate.explain import explain
@@ -15,6 +17,7 @@ from cann_mla.validate.signatures import roles_of
 from cann_mla.validate.standard_rules import find_standard
 from cann_mla.validate.verify import Options, verify_case
 
+DATA = Path(__file__).parent.parent / "data"
 STANDARD = "mixed-tolerance/1"
 
 
@@ -162,3 +165,11 @@ def test_a_launch_keeps_the_faults_that_it_was_queued_with() -> None:
     with simulator.inject("numeric:uniform_without_mask@aclnnFusedInferAttentionScore*"):
         assert verify_case(given, Options(via="sim"))["verdict"] == "fail"
     assert verify_case(given, Options(via="sim"))["verdict"] == "pass"
+
+
+def test_the_command_line_names_the_suspect(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "case.json"
+    file.write_text((DATA / "cli" / "prolog.json").read_text())
+    with simulator.inject("numeric:nz_as_nd@weightDkvKr"):
+        assert main(["verify", str(file), "--explain"]) == 1
+    assert "weightDkvKr: FRACTAL_NZ read as ND" in capsys.readouterr().out

@@ -137,9 +137,23 @@ std::string noContext() {
     return kNoContextText;
 }
 
-StreamChoice chooseStream(const void *handle) {
+void Context::fail(const Fault &fault) {
+    std::lock_guard lock(failureMutex_);
+    if (stopsOnFailure_ && !failure_) failure_ = fault;
+}
+
+std::optional<Fault> Context::failure() {
+    if (!stopsOnFailure_) return std::nullopt;
+    std::lock_guard lock(failureMutex_);
+    return failure_;
+}
+
+StreamChoice chooseStream(const void *handle, Purpose purpose) {
     std::shared_ptr<Context> context = currentContext();
     if (!context) return {nullptr, ACL_ERROR_RT_CONTEXT_NULL, noContext()};
+    if (purpose == Purpose::Work) {
+        if (auto failure = context->failure()) return {nullptr, failure->status, failure->text};
+    }
     if (handle == nullptr) return {context->defaultStream(), 0, ""};
     auto stream = lookupAs<Stream>(handle, Kind::Stream);
     if (!stream) return {nullptr, ACL_ERROR_RT_INVALID_HANDLE, badHandle(handle, Kind::Stream)};

@@ -1,10 +1,12 @@
 // Contexts, and which one a thread works in.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "acl/acl_base.h"
@@ -30,6 +32,12 @@ class Context : public Object, public std::enable_shared_from_this<Context> {
     // Ends every stream of the context, the handles too.
     void endStreams(bool force);
 
+    // Stop on failure: asked for on one stream, it holds for all of the context. The first fault ends all work, and stays
+    // for as long as the context lives.
+    void stopOnFailure() { stopsOnFailure_ = true; }
+    void fail(const Fault &fault);  // nothing unless failures stop
+    std::optional<Fault> failure();
+
     // Options set by aclrtCtxSetSysParamOpt.
     std::mutex optionMutex;
     std::map<int, int64_t> options;
@@ -42,6 +50,9 @@ class Context : public Object, public std::enable_shared_from_this<Context> {
     const Entry &defaultEntry();
 
     const int32_t device_;
+    std::atomic<bool> stopsOnFailure_{false};
+    std::mutex failureMutex_;
+    std::optional<Fault> failure_;
     std::mutex mutex_;
     std::vector<Entry> streams_;
     Entry default_{};
@@ -60,15 +71,18 @@ bool defaultContextActive(int32_t device);
 // Ends all contexts and their streams (aclFinalize).
 void endAllContexts();
 
+enum class Purpose : uint8_t { Work, Other };
+
 // The stream that a handle means: null is the default stream of the current context. Rejects a thread without context
-// (107002), a dead or foreign handle (107017) and a stream of another context (107003).
+// (107002), a dead or foreign handle (107017), a stream of another context (107003), and work for a context that has
+// stopped on a failure, with that failure.
 struct StreamChoice {
     std::shared_ptr<Stream> stream;
     int32_t status = 0;
     std::string text;
     explicit operator bool() const { return stream != nullptr; }
 };
-StreamChoice chooseStream(const void *handle);
+StreamChoice chooseStream(const void *handle, Purpose purpose = Purpose::Work);
 
 // The text for 107002.
 extern const char *const kNoContextText;

@@ -5,11 +5,13 @@
 #include <atomic>
 #include <cstdlib>
 #include <exception>
+#include <utility>
 #include <vector>
 
 #include "acl/acl_base.h"
 #include "core/entry.hpp"
 #include "core/settings.hpp"
+#include "runtime/context.hpp"
 #include "runtime/exception_info.hpp"
 #include "runtime/waiting.hpp"
 
@@ -63,6 +65,7 @@ Stream::~Stream() { shutDown(true); }
 void Stream::enqueue(const char *api, std::function<void()> run, checker::TaskNote note) {
     Origin origin = captureOrigin(id_);
     if (!origin.isKnown()) origin.api = api;
+    const bool isMark = note.kind == checker::TaskKind::Mark;
     std::shared_ptr<checker::Task> watched;
     if (strict()) watched = checker::prepare(lane_, origin, std::move(note));
     {
@@ -70,7 +73,7 @@ void Stream::enqueue(const char *api, std::function<void()> run, checker::TaskNo
         if (ending_) return;  // the caller looked the stream up while another thread destroyed it
         ++queued_;
         if (watched) checker::queued(*watched);
-        queue_.push_back({api, std::move(run), static_cast<uint32_t>(queued_), origin, std::move(watched)});
+        queue_.push_back({api, std::move(run), static_cast<uint32_t>(queued_), isMark, origin, std::move(watched)});
     }
     workToDo_.notify_one();
 }
@@ -96,9 +99,7 @@ bool Stream::isIdle() {
 
 std::optional<Fault> Stream::takeFault() {
     std::lock_guard lock(mutex_);
-    std::optional<Fault> fault = fault_;
-    if (!stopOnFailure_) fault_.reset();
-    return fault;
+    return std::exchange(fault_, std::nullopt);
 }
 
 std::optional<Fault> Stream::peekFault() {
@@ -143,16 +144,6 @@ bool Stream::ending() {
     return ending_;
 }
 
-void Stream::setStopOnFailure(bool stop) {
-    std::lock_guard lock(mutex_);
-    stopOnFailure_ = stop;
-}
-
-bool Stream::stopOnFailure() {
-    std::lock_guard lock(mutex_);
-    return stopOnFailure_;
-}
-
 void Stream::work() {
     std::unique_lock lock(mutex_);
     for (;;) {
@@ -160,9 +151,11 @@ void Stream::work() {
         if (queue_.empty()) return;
         Task task = std::move(queue_.front());
         queue_.pop_front();
-        bool skip = stopOnFailure_ && fault_.has_value();
         running_ = true;
         lock.unlock();
+        auto owner = context();
+        bool skip = !task.isMark && owner && owner->failure();
+        owner.reset();
         if (task.watched) checker::begin(task.watched);
         if (!skip) runTask(task);
         task.run = nullptr;  // what the task kept alive goes before anybody is told that it is done
@@ -187,9 +180,11 @@ void Stream::runTask(const Task &task) {
 }
 
 void Stream::recordFault(const Task &task, int32_t status, const std::string &text) {
+    Fault fault{status, std::string(task.api) + " failed on the device: " + text, task.number};
+    if (auto owner = context()) owner->fail(fault);
     {
         std::lock_guard lock(mutex_);
-        if (!fault_) fault_ = Fault{status, std::string(task.api) + " failed on the device: " + text, task.number};
+        if (!fault_) fault_ = std::move(fault);
     }
     tellExceptionCallbacks(task.number, static_cast<uint32_t>(id_), static_cast<uint32_t>(device_), status);
 }

@@ -45,7 +45,7 @@ class Stream : public Object {
     // Waits for everything queued before the call; false when the deadline passed first.
     bool waitIdle(Deadline deadline);
     bool isIdle();
-    // The first fault since the last call. With stop-on-failure it stays.
+    // The first fault since the last call.
     std::optional<Fault> takeFault();
     std::optional<Fault> peekFault();
     // Drops queued tasks and wakes a task that waits for an event. The stream can be used on.
@@ -58,8 +58,6 @@ class Stream : public Object {
     bool ending();
     // The caller is a task of this stream (a host function), which must not wait for the stream.
     bool isOwnWorker() const { return worker_.get_id() == std::this_thread::get_id(); }
-    void setStopOnFailure(bool stop);
-    bool stopOnFailure();
 
     std::shared_ptr<Context> context() const { return context_.lock(); }
     int32_t device() const { return device_; }
@@ -68,13 +66,15 @@ class Stream : public Object {
     uint32_t flags() const { return flags_; }
     checker::Lane &lane() { return lane_; }  // for strict mode
 
-    std::atomic<uint32_t> overflowSwitch{0};  // stored for its getter only
+    std::atomic<uint32_t> overflowSwitch{0};  // stored for their getters only
+    std::atomic<uint32_t> failureMode{0};
 
    private:
     struct Task {
         const char *api;
         std::function<void()> run;
         uint32_t number;
+        bool isMark;    // of an event: reached even when a failure has stopped the work before it
         Origin origin;  // of the queueing call
         std::shared_ptr<checker::Task> watched;  // null out of strict mode
     };
@@ -98,7 +98,6 @@ class Stream : public Object {
     bool running_ = false;
     bool ending_ = false;
     bool aborting_ = false;
-    bool stopOnFailure_ = false;
     std::optional<Fault> fault_;
     std::thread worker_;
 };
