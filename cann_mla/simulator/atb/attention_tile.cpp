@@ -19,11 +19,13 @@ void grow(std::vector<float>& buffer, int64_t count) {
 
 }  // namespace
 
-void AttentionTile::begin(int64_t rowCount, int64_t keyWidth, int64_t outputWidth, bool roundsToBf16) {
+void AttentionTile::begin(int64_t rowCount, int64_t keyWidth, int64_t outputWidth, bool roundsToBf16,
+                          bool scoresOfHalf) {
     rows = rowCount;
     width = keyWidth;
     valueWidth = outputWidth;
     bf16 = roundsToBf16;
+    halfScores = scoresOfHalf;
     empty_ = true;
     grow(query, rows * width);
     grow(keys, stripe * width);
@@ -45,8 +47,16 @@ void AttentionTile::exponentiate(int64_t r, int64_t n) {
         std::fill(row, row + n, 0.0F);
         return;
     }
-    float factor = std::exp(max - newMax);
-    fia::exponentials(row, size(n), newMax);
+    float step = max - newMax;
+    if (halfScores) {
+        step = numeric::fp16ToFloat(numeric::floatToFp16(step));
+        for (int64_t j = 0; j < n; ++j) row[j] -= newMax;
+        fia::roundToFp16(row, size(n));
+        fia::exponentials(row, size(n), 0.0F);
+    } else {
+        fia::exponentials(row, size(n), newMax);
+    }
+    float factor = std::exp(step);
     rowSum[size(r)] = rowSum[size(r)] * factor + fia::total(row, size(n));
     if (!empty_) fia::scale(output.data() + r * valueWidth, size(valueWidth), factor);
     max = newMax;
@@ -72,7 +82,7 @@ void AttentionTile::absorbInt8(int64_t n, const float* valueRows, int64_t ld, co
     for (int64_t r = 0; r < rows; ++r) {
         exponentiate(r, n);
         float *row = scoreRow(r, n), largest = fia::maximum(row, size(n));
-        step[size(r)] = largest / 127.0F;
+        step[size(r)] = largest * (1.0F / 127.0F);
         if (largest == 0.0F) continue;
         for (int64_t j = 0; j < n; ++j) row[j] /= step[size(r)];
         fia::roundToFp16(row, size(n));

@@ -1,5 +1,5 @@
-// A tile of attention rows that takes its keys in stripes: the online softmax with FLOAT scores and probabilities of
-// 16 bits, or of INT8 with a scale a row.
+// A tile of attention rows that takes its keys in stripes: the online softmax with scores of FLOAT or FP16, and
+// probabilities of 16 bits, or of INT8 with a scale a row.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,11 @@ struct AttentionTile {
 
     int64_t rows = 0, width = 0, valueWidth = 0;
     bool bf16 = false;
+    bool halfScores = false;  // scores come rounded to FP16, and so are their distances from the maximum
     std::vector<float> query, keys, values, scores, output, rowMax, rowSum;
 
     // Room for a tile; nothing is seen yet.
-    void begin(int64_t rowCount, int64_t keyWidth, int64_t outputWidth, bool roundsToBf16);
+    void begin(int64_t rowCount, int64_t keyWidth, int64_t outputWidth, bool roundsToBf16, bool scoresOfHalf = false);
     // scores[rows, n] = query[:, first:first+part] . keys[n, first:first+part], or added to what is there.
     void multiplyKeys(int64_t n, int64_t first, int64_t part, bool add);
     // Takes the scores of n keys, scaled and masked, and their values (distance of rows `ld`).

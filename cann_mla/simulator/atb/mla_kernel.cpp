@@ -1,6 +1,7 @@
 // The kernel of AtbMLA: every query row (a token and a head) against the latent keys of its sequence, whose first 512
 // channels are the values too.
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <string>
 
@@ -15,7 +16,6 @@ namespace sim::atb {
 namespace {
 
 constexpr int64_t latent = 512, rope = 64, width = latent + rope, blockSize = 128;
-constexpr float maskedScore = -1e4F;
 
 size_t size(int64_t n) { return static_cast<size_t>(n); }
 
@@ -40,8 +40,8 @@ class Decode {
         tile.begin(unit.rows, width, latent, w_.bf16);
         readQueries(unit, tile);
         int64_t keys = w_.kv[size(unit.sequence)];
-        bool wide = heads() == 128 && !w_.params.isInt8();
-        int64_t stripe = wide ? AttentionTile::stripe : blockSize;
+        // Those that hide by themselves take four blocks at a time: one scale of INT8 probabilities for all four.
+        int64_t stripe = implicit_ ? AttentionTile::stripe : blockSize;
         for (int64_t column = 0; column < keys; column += stripe) {
             int64_t n = std::min(stripe, keys - column);
             for (int64_t j = 0; j < n; ++j) readKey(unit.sequence, column + j, tile.keys.data() + j * width);
@@ -125,7 +125,7 @@ class Decode {
         int64_t keys = w_.kv[size(unit.sequence)], queries = w_.q[size(unit.sequence)];
         if (implicit_) {
             int64_t last = keys - queries + inSequence;
-            for (int64_t j = std::max<int64_t>(last + 1 - column, 0); j < n; ++j) row[j] += maskedScore;
+            for (int64_t j = std::max<int64_t>(last + 1 - column, 0); j < n; ++j) row[j] = -INFINITY;
         } else if (w_.params.isInt8()) {
             return;
         } else if (w_.params.maskType == mlaMaskSpec) {
@@ -189,7 +189,8 @@ void mlaKernel(const MlaWork& work, const Launch& launch) {
     std::vector<Unit> units;
     int64_t token = 0;
     for (size_t i = 0; i < work.q.size(); ++i) {
-        int64_t rows = int64_t{work.q[i]} * work.params.headNum;
+        // A sequence without keys is passed over: its rows of the outputs stay as they are.
+        int64_t rows = work.kv[i] > 0 ? int64_t{work.q[i]} * work.params.headNum : 0;
         for (int64_t row = 0; row < rows; row += AttentionTile::mostRows) {
             units.push_back({static_cast<int64_t>(i), token, row, std::min(AttentionTile::mostRows, rows - row)});
         }

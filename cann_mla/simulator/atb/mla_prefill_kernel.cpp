@@ -7,6 +7,7 @@
 #include "numeric/convert.hpp"
 #include "numeric/gemm.hpp"
 #include "numeric/parallel.hpp"
+#include "ops/fused_infer_attention_softmax.hpp"
 
 namespace sim::atb {
 
@@ -32,7 +33,7 @@ class Prefill {
     void run(const Unit& unit) const {
         static thread_local AttentionTile tile;
         static thread_local std::vector<float> values;
-        tile.begin(unit.rows, width, nope, w_.bf16);
+        tile.begin(unit.rows, width, nope, w_.bf16, !w_.bf16);
         values.resize(size(AttentionTile::stripe * nope));
         for (int64_t r = 0; r < unit.rows; ++r)
             read("q", "qRope", unit.queryStart + unit.row + r, unit.head, tile.queryRow(r));
@@ -70,13 +71,21 @@ class Prefill {
         decode(part2, place * rope, rope, out + nope);
     }
 
-    // The mask is a sliding template as in RingMLA: its rows below 512 belong to the stripes at the diagonal.
+    // The mask is a sliding template as in RingMLA: its rows below 512 belong to the stripes at the diagonal. As there,
+    // the kernel for FP16 keeps scores in FP16 throughout.
     void scaleAndMask(int64_t maskedRow, int64_t n, float* row) const {
-        for (int64_t j = 0; j < n; ++j) row[j] *= w_.params.qkScale;
+        auto round = [&] {
+            if (!w_.bf16) fia::roundToFp16(row, size(n));
+        };
+        round();
+        float scale = w_.params.qkScale;
+        fia::scale(row, size(n), w_.bf16 ? scale : numeric::fp16ToFloat(numeric::floatToFp16(scale)));
+        round();
         if (!masked_ || maskedRow >= maskSize) return;
         float mask[maskSize];
         decode("mask", maskedRow * maskSize, n, mask);
         for (int64_t j = 0; j < n; ++j) row[j] += w_.bf16 ? mask[j] * bf16MaskFactor : mask[j];
+        round();
     }
 
     const MlaPrefillWork& w_;

@@ -1,0 +1,115 @@
+"""What AtbMLA and AtbMLAPreFill round where, on scores that a hand can follow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from cann_mla.validate.cases import parse
+from cann_mla.validate.run import run_alone
+from cann_mla.validate.verify import Options
+
+HEADS, BLOCK = 8, 128
+
+
+def run(op: str, tensors: dict[str, Any], arrays: dict[str, Any], attrs: dict[str, Any]) -> dict[str, Any]:
+    case = parse({"id": op, "op": op, "soc": "Ascend910B", "tensors": tensors, "attrs": attrs})
+    record, outputs = run_alone(case, Options(via="sim"), arrays)
+    assert record["verdict"] == "pass", record["message"]
+    return outputs
+
+
+def tensor(array: np.ndarray, dtype: str, **more: Any) -> dict[str, Any]:
+    return {"shape": list(array.shape), "dtype": dtype} | more
+
+
+def bf16(array: np.ndarray) -> np.ndarray:
+    return array.astype(ml_dtypes.bfloat16).view(np.uint16)
+
+
+@pytest.mark.parametrize(("queries", "expected"), [(1, 100 / (1 + np.exp(6.0))), (2, 0.0)])
+def test_int8_probabilities_of_several_queries_share_a_scale_over_four_blocks(queries: int, expected: float) -> None:
+    """Keys of the first block score 0, those of the second 6; only the first holds values, all 100.
+
+    A single query quantises each block's probabilities by the block's own largest: the first block keeps its weight
+    1 / (1 + e**6). Several queries take 512 keys at a time: e**-6 of the largest, times 127, rounds to 0.
+    """
+    key_rope = np.zeros((2, 4, BLOCK, 16), np.float32)
+    key_rope[1, 0, :, 0] = 6
+    cache = np.zeros((2, 16, BLOCK, 32), np.int8)
+    cache[0, 0, :, 0] = 100
+    query_rope = np.zeros((queries, HEADS, 64), np.float32)
+    query_rope[:, :, 0] = 1
+    arrays = {
+        "qNope": np.zeros((queries, HEADS, 512), np.int8),
+        "qRope": bf16(query_rope),
+        "ctKV": cache,
+        "kRope": bf16(key_rope),
+        "blockTables": np.array([[0, 1]], np.int32),
+        "contextLens": np.array([2 * BLOCK], np.int32),
+        "qkDescale": np.ones(HEADS, np.float32),
+        "pvDescale": np.ones(HEADS, np.float32),
+    }
+    dtypes = {"qNope": "INT8", "qRope": "BF16", "ctKV": "INT8", "kRope": "BF16"}
+    tensors = {name: tensor(array, dtypes.get(name, "FP32")) for name, array in arrays.items()}
+    for name in ("blockTables", "contextLens"):
+        tensors[name]["dtype"] = "INT32"
+    for name in ("ctKV", "kRope"):
+        tensors[name]["format"] = "FRACTAL_NZ"
+    tensors["contextLens"]["memory"] = "host"
+    if queries > 1:
+        arrays["qSeqLen"] = np.array([queries], np.int32)
+        tensors["qSeqLen"] = tensor(arrays["qSeqLen"], "INT32", memory="host")
+    tensors["attenOut"] = {"shape": [queries, HEADS, 512], "dtype": "BF16"}
+    attrs = {"headNum": HEADS, "qkScale": 1.0, "kvHeadNum": 1, "calcType": int(queries > 1), "cacheMode": 2}
+    out = run("AtbMLA", tensors, arrays, attrs)["attenOut"].astype(np.float64)
+    np.testing.assert_allclose(out[-1, :, 0], expected, rtol=2.0**-8, atol=0)
+    assert (out[..., 1:] == 0).all()
+
+
+def test_rows_of_a_sequence_without_keys_stay_as_they_are() -> None:
+    arrays = {
+        "qNope": np.zeros((2, HEADS, 512), np.float16),
+        "qRope": np.zeros((2, HEADS, 64), np.float16),
+        "ctKV": np.full((1, BLOCK, 1, 512), 3, np.float16),
+        "kRope": np.zeros((1, BLOCK, 1, 64), np.float16),
+        "blockTables": np.zeros((2, 1), np.int32),
+        "contextLens": np.array([0, 5], np.int32),
+        "attenOut": np.full((2, HEADS, 512), 7, np.float16),
+        "lse": np.full((2, HEADS, 1), 7, np.float16),
+    }
+    tensors = {name: tensor(array, "FP16") for name, array in arrays.items()}
+    tensors["blockTables"]["dtype"] = tensors["contextLens"]["dtype"] = "INT32"
+    tensors["contextLens"]["memory"] = "host"
+    attrs = {"headNum": HEADS, "qkScale": 1.0, "kvHeadNum": 1, "calcType": 2, "cacheMode": 1}
+    outputs = run("AtbMLA", tensors, arrays, attrs)
+    assert (outputs["attenOut"][0] == 7).all()
+    assert (outputs["lse"][0] == 7).all()
+    assert (outputs["attenOut"][1] == 3).all()
+    assert (outputs["lse"][1] == np.float16(np.log(5.0))).all()
+
+
+@pytest.mark.parametrize(("dtype", "expected"), [("FP16", 0.5), ("BF16", 1 / (1 + np.exp(-1.0)))])
+def test_scores_of_prefill_are_of_half_precision_in_fp16(dtype: str, expected: float) -> None:
+    """Scores 2049 and 2048: in FP16 the same number, so that the keys weigh alike; in FLOAT one apart."""
+    query = np.zeros((2, 1, 128), np.float32)
+    query[:, :, 0], query[:, :, 1] = 32, 1
+    key = np.zeros((2, 1, 128), np.float32)
+    key[:, :, 0], key[0, :, 1] = 64, 1
+    value = np.zeros((2, 1, 128), np.float32)
+    value[0] = 1
+    rope = np.zeros((2, 1, 64), np.float32)
+    encode = bf16 if dtype == "BF16" else lambda array: array.astype(np.float16)
+    floats = {"q": query, "qRope": rope, "k": key, "kRope": rope, "v": value}
+    arrays = {name: encode(array) for name, array in floats.items()}
+    tensors = {name: tensor(array, dtype) for name, array in arrays.items()}
+    for name in ("qSeqLen", "kvSeqLen"):
+        arrays[name] = np.array([2], np.int32)
+        tensors[name] = tensor(arrays[name], "INT32", memory="host")
+    tensors["attenOut"] = tensor(query, dtype)
+    attrs = {"headNum": 1, "qkScale": 1.0, "kvHeadNum": 1, "maskType": 0, "cacheMode": 1}
+    out = run("AtbMLAPreFill", tensors, arrays, attrs)["attenOut"].astype(np.float64)
+    np.testing.assert_allclose(out, expected, rtol=2.0**-8)
