@@ -239,8 +239,8 @@ def _a_row(a_head: Array, new_tokens: int, scores: Scores | type[Scores]) -> Flo
 
 
 def _stripes(operands: _Operands, sequence: Sequence, scores: Scores) -> Iterator[tuple[Floats, Floats, Floats | None]]:
-    """Latent keys, rotated keys and mask term (tokens, columns) of a stripe: a page, or four with 128 heads."""
-    stripe = 4 * BLOCK if operands.q_nope.shape[1] == _MANY_HEADS and operands.cache_mode != INT8_NZCACHE else BLOCK
+    """Latent keys, rotated keys and mask term (tokens, columns) of a stripe: a page, or four in the causal kernel."""
+    stripe = 4 * BLOCK if operands.causal else BLOCK
     table = operands.block_tables[sequence.number]
     blocked = operands.cache_mode != KROPE_CTKV
     latent, rotated = (PagedRows(cache, table, blocked=blocked) for cache in (operands.ct_kv, operands.k_rope))

@@ -159,6 +159,20 @@ def test_int8_numerators_are_multiples_of_a_127th_of_the_largest() -> None:
     np.testing.assert_allclose(exact.atten_out[0, :, 0], 100 / (1 + np.e) * given["pv_descale"], rtol=1e-6)
 
 
+@pytest.mark.parametrize(("heads", "tokens", "pages"), [(8, 1, 1), (128, 1, 4), (8, 2, 4)])
+def test_int8_scales_are_those_of_a_page_or_of_four(heads: int, tokens: int, pages: int) -> None:
+    # 128 keys of one page score 0 and have the value 100; one of the next scores 5.
+    given = quantised([128 + tokens], tokens, heads)
+    given["q_nope"][...], given["ct_kv"][...], given["q_rope"][...], given["k_rope"][...] = 0, 0, 0, 0
+    first, second = given["block_tables"][0]
+    given["q_rope"][:, :, 0], given["k_rope"][second, 0, 0, 0] = 1, 120
+    given["ct_kv"][first, :, :, 0] = 100
+    got = mla(**given).atten_out[0, :, 0].astype(float)
+    # By themselves the 128 numerators are 127 each; next to the one that is e^5 as large, 0.86, which rounds to 1.
+    numerator = np.exp(-5) if pages == 1 else 1 / 127
+    np.testing.assert_allclose(got, 12800 * numerator / (128 * np.exp(-5) + 1) * given["pv_descale"], rtol=2**-8)
+
+
 def test_several_int8_tokens_hide_later_ones() -> None:
     given = quantised([130], tokens=3)
     result = mla(**given)
