@@ -6,17 +6,17 @@ The call that makes the object is on the line marked ``made``, the call that bre
 
 from __future__ import annotations
 
-import numpy as np
-
 from cann_mla import c
 from cann_mla.atb import AtbContext
 from catalogue.steps import (
+    NBYTES,
     Planned,
     RingMla,
     destroy,
     memory,
     new_event,
     new_stream,
+    one_length,
     plan_cast,
     run_cast,
     streams,
@@ -165,9 +165,11 @@ def refresh_of_null_operand(wrong: bool) -> None:
 
 def operation_outlives_context(wrong: bool) -> None:
     """An ATB context is destroyed before an operation that was set up in it."""
-    context, lengths = AtbContext(), np.ones(1, np.int32)
-    operation = RingMla(context, tensor(c.address(lengths), (1,), c.ACL_INT32))  # made
-    if wrong:
-        context.close()  # broken
-    operation.destroy()
-    context.close()
+    context = AtbContext()
+    with memory(NBYTES * 2) as (query,):
+        _lengths, seq_len = one_length()
+        operation = RingMla(context, seq_len, query)  # made
+        if wrong:
+            context.close()  # broken
+        operation.destroy()
+        context.close()

@@ -6,7 +6,20 @@ import numpy as np
 
 from cann_mla import c
 from cann_mla.atb import AtbContext
-from catalogue.steps import NBYTES, RingMla, cast, destroy, malloc, memory, moved, plan_cast, run_cast, streams, tensor
+from catalogue.steps import (
+    NBYTES,
+    RingMla,
+    cast,
+    destroy,
+    malloc,
+    memory,
+    moved,
+    one_length,
+    plan_cast,
+    run_cast,
+    streams,
+    tensor,
+)
 
 
 def freed_in_use(wrong: bool) -> None:
@@ -82,10 +95,38 @@ def host_pointer_for_device(wrong: bool) -> None:
 def device_pointer_for_host(wrong: bool) -> None:
     """ATB reads the sequence lengths on the host, and they lie on the device."""
     host = np.ones(1, np.int32)
-    with memory(32) as (address,):
+    with memory(32, 2 * NBYTES) as (address, query):
         context = AtbContext()
         lengths = tensor(address if wrong else c.address(host), (1,), c.ACL_INT32)  # made
-        operation = RingMla(context, lengths)  # broken
+        operation = RingMla(context, lengths, query)  # broken
+        operation.destroy()
+        context.close()
+
+
+def atb_operand_freed_in_use(wrong: bool) -> None:
+    """The query of an ATB operation is freed while the operation waits on the stream."""
+    with streams() as (stream,):
+        context, query = AtbContext(), malloc(2 * NBYTES)  # made
+        _lengths, seq_len = one_length()
+        operation = RingMla(context, seq_len, query)
+        operation.run(stream)
+        if not wrong:
+            c.aclrtSynchronizeStream(stream)
+        c.aclrtFree(query)  # broken
+        c.aclrtSynchronizeStream(stream)
+        operation.destroy()
+        context.close()
+
+
+def atb_operand_never_written(wrong: bool) -> None:
+    """The query of an ATB operation has no content."""
+    with streams() as (stream,):
+        context, query = AtbContext(), malloc(2 * NBYTES, None if wrong else 0)  # made
+        _lengths, seq_len = one_length()
+        operation = RingMla(context, seq_len, query)
+        operation.run(stream)  # broken
+        c.aclrtSynchronizeStream(stream)
+        c.aclrtFree(query)
         operation.destroy()
         context.close()
 

@@ -9,10 +9,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
+import cann_mla
 from cann_mla import c
 from cann_mla.atb import AtbContext
 from cann_mla.atb.context import atb_function
-from cann_mla.libraries import load
 
 SHAPE = (4, 8)
 NBYTES = 128  # of a tensor of that shape in FP32, and of every memory where nothing else is said
@@ -132,41 +135,42 @@ def destroy(*tensors: Any) -> None:
 
 
 class RingMla:
-    """One token of AtbRingMLA, set up on memory of its own: small, and it reads its lengths on the host."""
+    """One token of AtbRingMLA, set up: small, and it reads its lengths on the host.
 
-    def __init__(self, context: AtbContext, lengths: Any) -> None:
-        bf16 = c.ACL_BF16
-        self._addresses = [malloc(512 * 512 * 2) for _ in range(8)]
-        widths = (128, 64, 128, 64, 128)
-        vectors = [tensor(a, (1, 1, w), bf16) for a, w in zip(self._addresses, widths, strict=False)]
-        mask, output = tensor(self._addresses[5], (512, 512), bf16), tensor(self._addresses[6], (1, 1, 128), bf16)
-        lse = tensor(self._addresses[7], (1, 1))
-        self._operation, size = c.new("atb_Operation **"), c.new("uint64_t *")
-        self._tensors = (*vectors, mask, lengths, output, lse)
+    ``query`` is its first operand, which stays the caller's; the other operands are its own.
+    """
+
+    def __init__(self, context: AtbContext, lengths: Any, query: Any) -> None:
+        self._context = context
+        self._operation, self._size = c.new("atb_Operation **"), c.new("uint64_t *")
+        self._own = [malloc(512 * 512 * 2) for _ in range(7)]
+        vectors = [(1, 1, width) for width in (128, 64, 128, 64, 128)]
+        places = zip([query, *self._own], [*vectors, (512, 512), (1, 1, 128)], strict=False)
+        operands = [tensor(address, shape, c.ACL_BF16) for address, shape in places]
+        lse = tensor(self._own[6], (1, 1))
+        *inputs, output = operands
+        self._tensors = (*operands, lse, lengths)
         c.AtbRingMLAGetWorkspaceSize(
-            *vectors,
-            mask,
-            lengths,
-            c.NULL,
-            c.NULL,
-            1,
-            1,
-            1.0,
-            1,
-            0,
-            0,
-            1,
-            output,
-            lse,
-            size,
-            self._operation,
-            context.handle,
-        )
+            *inputs, lengths, c.NULL, c.NULL, 1, 1, 1.0, 1, 0, 0, 1, output, lse,
+            self._size, self._operation, context.handle,
+        )  # fmt: skip
+
+    def run(self, stream: Any) -> None:
+        """Phase two; its workspace is kept until :meth:`destroy`."""
+        self._own.append(malloc(self._size[0], None))
+        self._context.use_stream(cann_mla.Stream.from_handle(stream))
+        c.AtbRingMLA(self._own[-1], self._size[0], self._operation[0], self._context.handle)
 
     def destroy(self) -> None:
-        """Destroy the operation and everything it works on."""
+        """Destroy the operation, and everything of its own."""
         if self._operation[0] != c.NULL:
-            atb_function(load(), "DestroyOperation")(self._operation[0])
+            atb_function(cann_mla.load(), "DestroyOperation")(self._operation[0])
         destroy(*self._tensors)
-        for address in self._addresses:
+        for address in self._own:
             c.aclrtFree(address)
+
+
+def one_length() -> tuple[npt.NDArray[np.int32], Any]:
+    """The lengths of one sequence of one token, and an aclTensor over them on the host."""
+    lengths = np.ones(1, np.int32)
+    return lengths, tensor(c.address(lengths), (1,), c.ACL_INT32)

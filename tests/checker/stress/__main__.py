@@ -57,6 +57,7 @@ def main() -> None:
     """Run the threads, and in the middle of it the wrong program."""
     seconds, seed, name = float(sys.argv[1]), int(sys.argv[2]), (sys.argv[3:] or [""])[0]
     cann_mla.load("sim")
+    c.aclInit(c.NULL)
     with cann_mla.Device(0) as device:
         streams = [cann_mla.Stream() for _ in range(STREAMS)]
         stress = Stress(device, streams, seconds, seed)
