@@ -23,6 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         epilog="With --strict, a program with findings that would have returned 0 returns 99.",
     )
     run_parser.add_argument("--strict", action="store_true", help="report what real hardware answers with silence")
+    run_parser.add_argument("--faults", metavar="TEXT", help="faults to inject: `aclrtMalloc#3=207001; ...`")
     run_parser.add_argument("--report", type=Path, metavar="FILE", help="write the findings there too, as JSON")
     run_parser.add_argument(
         "--suppressions", type=Path, metavar="FILE", help="findings not to report: `rule api=PATTERN where=PATTERN`"
@@ -66,6 +67,7 @@ def _run_program(arguments: argparse.Namespace, variables: dict[str, str]) -> in
         "CANN_MLA_SIM_STRICT": "1" if arguments.strict else None,
         "CANN_MLA_SIM_REPORT": arguments.report and str(arguments.report.absolute()),
         "CANN_MLA_SIM_SUPPRESSIONS": arguments.suppressions and str(arguments.suppressions.absolute()),
+        "CANN_MLA_SIM_FAULTS": arguments.faults,
         "CANN_MLA_SIM_SOC": arguments.soc,
     }
     variables.update({name: value for name, value in settings.items() if value})

@@ -141,6 +141,13 @@ def test_environment_asks_for_faults() -> None:
     assert done.stdout == "507033\n[107002, 207001, 107002]\n"
 
 
+def test_command_line_asks_for_faults(capfd: pytest.CaptureFixture[str]) -> None:
+    from cann_mla.cli import main
+
+    assert main(["sim", "run", "--faults", "aclrtMalloc#2+=207001", "--", sys.executable, "-c", PROGRAM]) == 0
+    assert capfd.readouterr().out == "0\n[0, 207001, 207001]\n"
+
+
 def test_bad_text_in_the_environment_is_named_and_ignored() -> None:
     done = run_program(CANN_MLA_SIM_FAULTS="aclrtMalloc#2=207001;aclrtSetDevice")
     assert done.stdout == "0\n[0, 0, 0]\n"
@@ -163,3 +170,18 @@ def test_faults_of_one_thread_strike_another(device: cann_mla.Device) -> None:
         for thread in threads:
             thread.join()
     assert np.count_nonzero(statuses) == faults.count == 10
+
+
+def test_functions_of_atb_and_hccl_fail_with_codes_of_their_own(device: cann_mla.Device) -> None:
+    from cann_mla.atb import AtbContext
+
+    with (
+        simulator.inject("atb::CreateContext=27"),
+        pytest.raises(cann_mla.CannError, match=r"AtbCreateContext .* returned 27 \(ATB_ERROR_OUT_OF_HOST_MEMORY\)"),
+    ):
+        AtbContext()
+    with simulator.inject("HcclGetRootInfo=15; AtbRingMLA#1=4") as faults:
+        assert c.HcclGetRootInfo(c.NULL) == c.HCCL_E_RUNTIME
+        assert c.AtbRingMLA(c.NULL, 0, c.NULL, c.NULL) == 4
+        assert c.AtbRingMLA(c.NULL, 0, c.NULL, c.NULL) != 4  # there is no operation
+    assert faults.strikes == ["HcclGetRootInfo, call 1: 15", "AtbRingMLA, call 1: 4"]

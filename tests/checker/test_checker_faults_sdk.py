@@ -165,8 +165,7 @@ def ring() -> None:
     with (
         cann_mla.Device(0),
         cann_mla.Stream() as queue,
-        ops.ring_mla(*operands, [3, 5], stream=queue, causal=True) as first,
-        ops.ring_mla(*operands, [3, 5], stream=queue, previous=first),
+        ops.ring_mla(*operands, [3, 5], stream=queue, causal=True),
     ):
         queue.synchronize()
 
