@@ -64,6 +64,14 @@ def test_nothing_else_is_found(findings: list[Finding]) -> None:
     assert [finding for finding in findings if finding not in expected] == []
 
 
+def test_the_first_failing_call_is_shown_with_everything_later(findings: list[Finding]) -> None:
+    first, later = CATALOGUE[0], of_program(CATALOGUE[3], findings)
+    assert [finding["first_failure"] for finding in of_program(first, findings)] == [None]
+    (failure,) = [finding["first_failure"] for finding in later]
+    assert (failure["api"], failure["status"]) == ("aclDestroyTensor", 161002)
+    assert places(failure)[0] == first.line_of("broken")
+
+
 @pytest.mark.parametrize("which", ["right", "legal"])
 def test_corrected_twins_and_legal_habits_are_clean(tmp_path: Path, which: str) -> None:
     report = tmp_path / "report.json"

@@ -14,4 +14,4 @@ def test_legal_work_of_many_threads_is_clean(tmp_path: Path) -> None:
 
 
 def test_one_defect_among_legal_work_is_found(tmp_path: Path) -> None:
-    assert missed(tmp_path, 0.2, range(4)) == []
+    assert missed(tmp_path, 0.2, (4, 13, 31, 38)) == []
