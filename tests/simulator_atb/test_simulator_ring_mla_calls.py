@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 from typing import Any
 
 import ml_dtypes
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 import cann_mla
-from cann_mla import Tensor, c
+from cann_mla import Tensor, c, simulator
 from cann_mla.atb import AtbContext
 from cann_mla.errors import CannError, ClosedError
 
@@ -154,3 +155,44 @@ def test_null_pointers(stream: cann_mla.Stream) -> None:
         assert c.AtbRingMLA(c.NULL, size[0], made[0], context.handle) == c.ATB_ERROR_INVALID_PARAM  # no stream
         context.use_stream(stream)
         assert c.AtbRingMLA(c.NULL, size[0], made[0], context.handle) == c.ATB_ERROR_INVALID_PARAM  # no workspace
+
+
+def host(lengths: list[list[int]]) -> Tensor:
+    return Tensor.from_numpy(np.array(lengths, np.int32), host=True)
+
+
+def with_gaps() -> Tensor:
+    array = np.zeros((4, 2, 128), ml_dtypes.bfloat16)
+    return Tensor.from_numpy(array, strides=(512, 128, 1), storage_shape=(2048,))
+
+
+@pytest.mark.parametrize(("change", "rule", "text"), [
+    ({"headNum": 4}, "ring-mla-trap", "headNum is 4, but the queries have 2 heads"),
+    ({"kvHeadNum": 1}, "ring-mla-trap", "kvHeadNum means 1, but the keys have 2 heads"),
+    ({"seqLen": lambda: host([[3], [9]])}, "ring-mla-trap", "adds up to 3 queries and 9 keys, the tensors have 4"),
+    ({"seqLen": lambda: host([[4], [8]])}, "ring-mla-trap", "adds up to 4 queries and 8 keys, the tensors have 4"),
+    ({"seqLen": lambda: host([[4], [9], [1]])}, "ring-mla-trap", r"seqLen \[3, 1\] has rows that nothing reads"),
+    ({"maskType": 1, "mask": lambda: Tensor.zeros((600, 600), "BF16")}, "ring-mla-trap", r"mask \[600, 600\] is read"),
+    ({"headNum": 130}, "swallowed-tiling", "setup returns 0, but tiling failed .* headNum is 130; at most 128"),
+    ({"querySplit1": with_gaps}, "ignored-strides", "querySplit1 is a view with strides or an offset"),
+])  # fmt: skip
+def test_strict_mode_tells_what_atb_does_not_see(
+    stream: cann_mla.Stream, change: dict[str, Any], rule: str, text: str
+) -> None:
+    changed = {name: value() if callable(value) else value for name, value in change.items()}
+    call = Call([[4], [9]])
+    with simulator.watch() as watching, operator().prepare(**call.arguments | changed):  # the status stays 0
+        pass
+    told = [finding for finding in watching.findings if finding.rule == rule and re.search(text, finding.what)]
+    assert len(told) == 1, watching.findings
+    assert told[0].broken is not None
+    assert told[0].broken.api == "AtbRingMLAGetWorkspaceSize"
+
+
+@pytest.mark.parametrize("mask_type", [0, 1])
+def test_strict_mode_has_nothing_to_say_of_a_right_call(stream: cann_mla.Stream, mask_type: int) -> None:
+    with simulator.watch() as watching:
+        call = Call([[4], [9]])
+        operator()(stream=stream, **call.arguments | {"maskType": mask_type})
+        stream.synchronize()
+    assert watching.findings == []
