@@ -111,7 +111,8 @@ class Preprocess {
         return result;
     }
 
-    // A scale a token from the row's largest number; returns what turns products back.
+    // A scale a token from the row's largest number; returns what turns products back. Rounded to FP16 before that, as
+    // the specification and ATB's golden do; the kernel (mla_preprocess_mix_bf16.cce) rounds the scaled numbers instead.
     float quantiseToken(float* row, int64_t n) const {
         float largest = 0.0F;
         for (int64_t i = 0; i < n; ++i) {
