@@ -74,6 +74,7 @@ const char *destroyerOf(Kind kind) {
         case Kind::Notify: return "call aclrtDestroyNotify";
         case Kind::AtbContext: return "call atb::DestroyContext, after the operations were destroyed";
         case Kind::AtbOperation: return "call atb::DestroyOperation";
+        case Kind::HcclComm: return "call HcclCommDestroy";
         default: return "";  // of the rule
     }
 }
