@@ -211,10 +211,10 @@ def watch(*, leaks: bool = False) -> Iterator[Watch]:
     Watch
     """
     library = simulator()
+    mark = library.cannMlaSimMarkLiving() if leaks else None
     library.cannMlaSimBeginWatch()
     watching = Watch()
     before = set_strict(True)
-    mark = library.cannMlaSimMarkLiving() if leaks else None
     try:
         yield watching
     finally:
