@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -58,7 +58,8 @@ class Layout:
         """Fill in what is not given.
 
         The storage shape of a matrix in FRACTAL_NZ is its block shape, rounded up to whole blocks; otherwise it is
-        the view shape.
+        the view shape, or one dimension where the view reaches over more: CANN takes a view that leaves its storage,
+        and reads elsewhere.
 
         Raises
         ------
@@ -89,6 +90,8 @@ class Layout:
                 f"shape {view} with strides {steps} and offset {offset} reaches {-below} elements before the start of "
                 "the memory; a view with a negative stride starts at a larger offset"
             )
+        if storage_shape is None and layout.extent > prod(storage):
+            layout = replace(layout, storage_shape=(layout.extent,))
         return layout
 
     @property

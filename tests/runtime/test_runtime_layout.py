@@ -30,6 +30,12 @@ def test_strided_view_puts_elements_where_the_strides_say() -> None:
     assert layout.unpack(memory.view(np.uint8)).tolist() == [[1, 2, 3], [4, 5, 6]]
 
 
+def test_storage_covers_the_view() -> None:
+    assert Layout.make((2, 3), "INT32", strides=(3, 1)).storage_shape == (2, 3)
+    assert Layout.make((2, 3), "INT32", strides=(8, 2), offset=1).storage_shape == (1 + 8 + 2 * 2 + 1,)
+    assert Layout.make((2, 3), "INT32", strides=(8, 2), storage_shape=(2, 3)).storage_shape == (2, 3)
+
+
 def test_array_of_any_strides_is_taken() -> None:
     array = np.arange(12, dtype=np.float32).reshape(3, 4).T[::2]
     layout = Layout.make(array.shape, "FP32")
