@@ -11,13 +11,14 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 from random import Random
 
 from catalogue import CATALOGUE
 
 import cann_mla
 from cann_mla import c
-from stress.actions import ACTIONS, Streams
+from stress.actions import ACTIONS, Action, Streams
 
 THREADS, STREAMS = 8, 4
 
@@ -38,13 +39,20 @@ class Stress:
         rng, done = Random(f"{self._seed}.{number}"), Counter[str]()
         self._device.use()
         try:
-            while time.monotonic() < self._end:
-                action = rng.choice(ACTIONS)
+            for action in self._actions(rng):
                 action(rng, self._streams)
                 done[action.__name__] += 1
         except BaseException as fault:  # kept for the main thread, which raises it
             self.faults.append(fault)
         self.done.update(done)
+
+    def _actions(self, rng: Random) -> Iterator[Action]:
+        """All pieces of work in one order after the other, until the time is up."""
+        while True:
+            for action in rng.sample(ACTIONS, len(ACTIONS)):
+                if time.monotonic() >= self._end:
+                    return
+                yield action
 
 
 def resident_bytes() -> int:

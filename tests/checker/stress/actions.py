@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -15,6 +16,7 @@ from cann_mla.binding import abi
 
 BF16 = ml_dtypes.bfloat16
 Streams = list[cann_mla.Stream]
+Action = Callable[[Random, Streams], None]
 
 
 def _bf16(rng: Random, *shape: int) -> np.ndarray[Any, Any]:
@@ -179,7 +181,7 @@ def refused(rng: Random, streams: Streams) -> None:
     raise AssertionError("shapes that differ are refused")
 
 
-ACTIONS = (
+ACTIONS: tuple[Action, ...] = (
     copy_through_two_streams,
     memory_closed_while_busy,
     waiting_by_queries,
