@@ -62,8 +62,8 @@ class Tensor(Owner):
     format : str
         End of an ``ACL_FORMAT_`` name.
     storage_shape : sequence of int, optional
-        Default: for FRACTAL_NZ and a 2-D shape the block shape, otherwise the view shape, or one dimension over all that
-        a strided view reaches.
+        Default: for FRACTAL_NZ and a 2-D shape the block shape, otherwise the view shape, or one dimension over
+        all that a strided view reaches.
 
     Notes
     -----
