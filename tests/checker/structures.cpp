@@ -194,7 +194,7 @@ void histories() {
     history.forget(afterBoth);
     check(history.all().size() == 1, "what everybody knows is forgotten");
     for (uint64_t i = 0; i < 5000; ++i) history.add(access({5, i + 1}, false, Footprint(i, 1), i), nothing);
-    check(history.all().size() <= 1024, "a history stays bounded");
+    check(history.all().size() <= 256, "a history stays bounded");
 }
 
 void clocks() {

@@ -47,7 +47,7 @@ class AccessHistory {
 
    private:
     static constexpr size_t kForgetAt = 32;
-    static constexpr size_t kLimit = 1024;  // beyond it the oldest go: a conflict may be missed, none is invented
+    static constexpr size_t kLimit = 256;   // beyond it the oldest go: a conflict may be missed, none is invented
 
     std::vector<Access> accesses_;
     size_t forgetAt_ = kForgetAt;

@@ -138,9 +138,9 @@ void checkWritten(const Use &use, const Footprint &where, const Actor &actor, Fi
     const Memory &memory = *use.memory;
     if (memory.device == kHostMemory) return;
     Footprint bytes = where.movedBy(memory.offsetOf(use.address));
-    bool cacheForHost = memory.scattered && actor.onHost;
+    const bool mayHaveHoles = (memory.scattered && actor.onHost) || use.reads == Reads::Some;
     std::optional<size_t> gap = memory.written.firstGap(bytes);
-    if (!gap || (cacheForHost && memory.written.any(bytes.bounds())) || writerIsQueued(memory, bytes, actor)) return;
+    if (!gap || (mayHaveHoles && memory.written.any(bytes.bounds())) || writerIsQueued(memory, bytes, actor)) return;
     Finding finding;
     finding.rule = "uninitialised-read";
     finding.what = nameOf(actor) + " reads" + (*use.name ? std::string(" ") + use.name : "") +
@@ -195,16 +195,15 @@ void checkFree(const Memory &memory, const Actor &actor, const Clock &known, Fin
     findings.push_back(std::move(finding));
 }
 
-Finding workLost(const Lane &lane, const Origin &made) {
-    Actor actor{captureOrigin(lane.stream), 0, false};
+Finding workLost(const Lane &lane, const Origin &made, const Origin &broken) {
     Finding finding;
     finding.rule = "stream-destroyed-with-work";
-    finding.what = std::string(actor.origin.api) + " destroys stream " + std::to_string(lane.stream) +
+    finding.what = std::string(broken.api) + " destroys stream " + std::to_string(lane.stream) +
                    " while its work may still be running; the last is " + nameOf(*lane.lastWorker) +
                    placeOf(*lane.lastWorker);
     finding.object = {"stream", nullptr, "number " + std::to_string(lane.stream)};
     finding.made = made;
-    finding.broken = actor.origin;
+    finding.broken = broken;
     return finding;
 }
 

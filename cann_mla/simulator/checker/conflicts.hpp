@@ -28,6 +28,6 @@ void copyState(const Use &source, const Use &destination);
 void checkFree(const Memory &memory, const Actor &actor, const Clock &known, Findings &findings);
 
 // The stream of the lane is destroyed before its work is known to be over.
-Finding workLost(const Lane &lane, const Origin &made);
+Finding workLost(const Lane &lane, const Origin &made, const Origin &broken);
 
 }  // namespace sim::checker

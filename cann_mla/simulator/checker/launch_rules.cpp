@@ -1,6 +1,7 @@
 #include "checker/launch_rules.hpp"
 
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "checker/conflicts.hpp"
@@ -75,8 +76,12 @@ class Judge {
 };
 
 Reads readsOf(const Operand &operand) {
-    if (operand.role != Role::Input) return Reads::No;
-    return operand.touch == Touch::All ? Reads::Surely : Reads::Maybe;
+    // In place, "...Ref" is CANN's name for what is read and written; other operands are in place for their strides only.
+    const std::string_view name = operand.name;
+    const bool updated = operand.role == Role::Inplace && name.size() > 3 && name.substr(name.size() - 3) == "Ref";
+    if (operand.role != Role::Input && !updated) return Reads::No;
+    if (operand.touch == Touch::Told) return Reads::Maybe;
+    return operand.touch == Touch::All ? Reads::Surely : Reads::Some;
 }
 
 Use useOf(const Operand &operand) {

@@ -43,6 +43,8 @@ std::shared_ptr<Memory> Memories::findFreed(const void *address) const {
 void Memories::free(const std::shared_ptr<Memory> &memory, const Origin &freed) {
     memory->freed = freed;
     memory->accesses.clear();
+    memory->written = {};
+    memory->gone = true;
     live_.erase(memory->begin);
     freed_.push_back(memory);
     if (freed_.size() > kKeptFreed) freed_.pop_front();

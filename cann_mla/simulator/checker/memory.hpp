@@ -25,6 +25,7 @@ struct Memory {
     std::optional<Epoch> freeing;  // a stream will free it
     AccessHistory accesses;
     WrittenBytes written;
+    bool gone = false;             // freed
     bool scattered = false;        // kernels fill it row by row: what lies between may stay unwritten
 
     size_t offsetOf(const void *address) const { return reinterpret_cast<uintptr_t>(address) - begin; }

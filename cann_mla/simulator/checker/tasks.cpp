@@ -17,6 +17,9 @@ Access accessOf(const Task &task, const Use &use) {
             use.name, use.tensor};
 }
 
+// Memory that was freed meanwhile was reported then.
+bool isWatched(const Use &use) { return use.memory && !use.memory->gone; }
+
 void markWritten(const Task &task, const Use &use) {
     Access access = accessOf(task, use);
     if (use.copyOf < 0) return use.memory->written.add(access.where);
@@ -83,10 +86,10 @@ void begin(const std::shared_ptr<Task> &task) {
         lane.now.join(*task->host);
         lane.now.advance(task->epoch);
         for (const Use &use : task->uses) {
-            if (use.memory && !use.sparse && use.reads == Reads::Surely) checkWritten(use, use.where, *task->actor, findings);
+            if (isWatched(use) && !use.sparse && use.reads >= Reads::Some) checkWritten(use, use.where, *task->actor, findings);
         }
         for (const Use &use : task->uses) {
-            if (use.memory && !use.sparse) enter(*use.memory, accessOf(*task, use), lane.now, task->toldOf, findings);
+            if (isWatched(use) && !use.sparse) enter(*use.memory, accessOf(*task, use), lane.now, task->toldOf, findings);
         }
     }
     reportAll(findings);
@@ -98,7 +101,7 @@ void end(const std::shared_ptr<Task> &task) {
     world().refresh();
     if (task->generation != world().generation()) return;
     for (const Use &use : task->uses) {
-        if (use.memory && use.writes && !use.sparse && !use.workspace) markWritten(*task, use);
+        if (isWatched(use) && use.writes && !use.sparse && !use.workspace) markWritten(*task, use);
     }
     Lane &lane = *task->lane;
     lane.done = lane.now;
@@ -170,7 +173,7 @@ void touched(size_t index, const Footprint &where, bool writes) {
     {
         std::lock_guard lock(world().mutex);
         world().refresh();
-        if (running->generation != world().generation()) return;
+        if (running->generation != world().generation() || !isWatched(use)) return;
         if (!writes) checkWritten(use, where, *running->actor, findings);
         Access access = accessOf(*running, use);
         access.where = where.movedBy(use.memory->offsetOf(use.address));
@@ -186,12 +189,13 @@ void touched(size_t index, const Footprint &where, bool writes) {
 
 void streamEnds(Lane &lane, const Origin &made) {
     tellUnrecordedWaits(lane.stream);
+    const Origin broken = captureOrigin(lane.stream);
     Findings findings;
     {
         std::lock_guard lock(world().mutex);
         world().refresh();
         if (!lane.lastWorker || world().host()->covers(lane.lastWork)) return;
-        findings.push_back(workLost(lane, made));
+        findings.push_back(workLost(lane, made, broken));
     }
     reportAll(findings);
 }

@@ -14,7 +14,8 @@ struct Memory;
 
 enum class Reads : uint8_t {
     No,
-    Maybe,   // some of the bytes, so that unwritten ones prove nothing
+    Maybe,   // bytes that are carried on, or told later: unwritten ones prove nothing
+    Some,    // perhaps not all of the bytes, but not none of them either
     Surely,
 };
 

@@ -246,6 +246,7 @@ aclnnStatus aclnnKvRmsNormRopeCacheGetWorkspaceSize(
                       isOutputKv,
                       call.output("kRopeOut", kRopeOut),
                       call.output("cKvOut", cKvOut)};
+    for (const char *name : {"kCacheRef", "ckvCacheRef"}) call.touches(name, sim::Touch::Told);
     if (auto refusal = op::checkDefinition(params, call)) return call.reject(*refusal);
     if (call.allOutputsEmpty()) return call.acceptEmpty();
     if (auto refusal = call.checkViews()) return call.reject(*refusal);
