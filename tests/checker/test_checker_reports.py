@@ -27,7 +27,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     linked = [*simulator.link_flags(), "-ldl"]
     # -O0 as well as -O2: frames are found in either way.
     for name, level in (("reports", "-O2"), ("reports_O0", "-O0")):
-        flags = ["-std=c++17", level, "-pthread", "-rdynamic", *common]
+        flags = ["-std=c++17", level, "-pthread", *common]
         command = ["g++", *flags, str(HERE / "reports.cpp"), "-o", str(folder / name), *linked]
         subprocess.run(command, check=True)
     library = ["-shared", "-fPIC", *common, str(HERE / "other_library.c"), "-o", str(folder / "libother.so")]

@@ -14,6 +14,7 @@
 #include <unordered_map>
 
 #include "checker/stack.hpp"
+#include "checker/symbols.hpp"
 
 namespace sim {
 namespace {
@@ -100,20 +101,51 @@ std::string demangled(const char *symbol) {
     return result;
 }
 
-// "sample: main+0x1a"; "sample+0x11e9", which addr2line understands, where the symbol is not exported.
-std::string frameText(uintptr_t returnAddress) {
-    char offset[32];
-    const void *address = reinterpret_cast<const void *>(returnAddress - 1);  // in the call, not behind it
+std::string hex(uintptr_t number) {
+    char text[32];
+    std::snprintf(text, sizeof text, "0x%zx", number);
+    return text;
+}
+
+// Where an address of the program's code lies.
+struct CodePoint {
+    std::string file;      // its name without folders; empty when unknown
+    std::string function;  // mangled; empty when unknown
+    uintptr_t offset = 0;  // from the start of the function, or of the file
+};
+
+CodePoint find(uintptr_t address) {
     Dl_info info;
-    if (dladdr(address, &info) == 0 || info.dli_fname == nullptr) {
-        std::snprintf(offset, sizeof offset, "%p", address);
-        return offset;
+    if (dladdr(reinterpret_cast<const void *>(address), &info) == 0 || info.dli_fname == nullptr) return {"", "", address};
+    const auto base = reinterpret_cast<uintptr_t>(info.dli_fbase);
+    CodePoint point{fileName(info.dli_fname), "", address - base};
+    // The nearest exported symbol may be that of another function: what the file itself says comes first.
+    if (auto symbol = findSymbol(info.dli_fname, base, point.offset)) {
+        point.function = symbol->name;
+        point.offset -= symbol->start;
+    } else if (info.dli_sname != nullptr) {
+        point.function = info.dli_sname;
+        point.offset = address - reinterpret_cast<uintptr_t>(info.dli_saddr);
     }
-    const void *base = info.dli_sname != nullptr ? info.dli_saddr : info.dli_fbase;
-    std::snprintf(offset, sizeof offset, "+0x%zx", reinterpret_cast<uintptr_t>(address) - reinterpret_cast<uintptr_t>(base));
-    std::string text = fileName(info.dli_fname);
-    if (info.dli_sname != nullptr) text += ": " + demangled(info.dli_sname);
-    return text + offset;
+    return point;
+}
+
+// "sample: main+0x1a"; "sample+0x11e9", which addr2line understands, where the file is stripped.
+std::string frameText(const CodePoint &point) {
+    if (point.file.empty()) return hex(point.offset);
+    return point.file + (point.function.empty() ? "" : ": " + demangled(point.function.c_str())) + "+" + hex(point.offset);
+}
+
+bool isOfLibc(const CodePoint &point) { return point.file.rfind("libc.so", 0) == 0; }
+
+std::vector<std::string> stackText(const Place &place) {
+    std::vector<std::string> texts;
+    for (uintptr_t returnAddress : place.words) {
+        const CodePoint point = find(returnAddress - 1);  // in the call, not behind it
+        if (!texts.empty() && isOfLibc(point)) break;     // what starts programs and threads
+        texts.push_back(frameText(point));
+    }
+    return texts;
 }
 
 }  // namespace
@@ -138,12 +170,16 @@ Located locate(const Caller &caller) {
 void setLocator(cannMlaSimLocator locator) { theLocator.store(locator, std::memory_order_release); }
 
 std::vector<std::string> textOf(const Place *place) {
-    std::vector<std::string> texts;
-    if (place == nullptr) return texts;
-    for (uintptr_t word : place->words) {
-        texts.push_back(place->named ? reinterpret_cast<const char *>(word) : frameText(word));
-    }
-    return texts;
+    if (place == nullptr) return {};
+    // Symbol tables are long, and a mistake in a loop is put into words in every round.
+    static std::mutex &mutex = *new std::mutex;
+    static auto &known = *new std::unordered_map<const Place *, std::vector<std::string>>;
+    std::lock_guard lock(mutex);
+    auto [found, isNew] = known.try_emplace(place);
+    if (!isNew) return found->second;
+    if (!place->named) return found->second = stackText(*place);
+    for (uintptr_t word : place->words) found->second.push_back(reinterpret_cast<const char *>(word));
+    return found->second;
 }
 
 }  // namespace sim
