@@ -67,6 +67,19 @@ def test_a_fault_surfaces_once_at_the_synchronisation(
     stream.synchronize()
 
 
+def test_the_latest_of_several_faults_gives_the_status(
+    stream: cann_mla.Stream, normalise: Normalise, outputs: Outputs
+) -> None:
+    with simulator.inject("kernel:*#1=507015; kernel:*#2=507035"):
+        for output in outputs:
+            normalise(stream, output)
+        with pytest.raises(cann_mla.CannError) as error:
+            stream.synchronize()
+    assert error.value.status == 507035
+    assert "'kernel:*#1=507015', launch 1" in error.value.text
+    assert "'kernel:*#2=507035', launch 2" in error.value.text
+
+
 def test_a_fault_stays_on_its_stream(stream: cann_mla.Stream, normalise: Normalise, outputs: Outputs) -> None:
     with cann_mla.Stream() as other, simulator.inject("kernel:aclnnRmsNorm#1=507015"):
         normalise(stream, outputs[0])

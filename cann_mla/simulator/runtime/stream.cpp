@@ -184,7 +184,10 @@ void Stream::recordFault(const Task &task, int32_t status, const std::string &te
     if (auto owner = context()) owner->fail(fault);
     {
         std::lock_guard lock(mutex_);
-        if (!fault_) fault_ = std::move(fault);
+        // As in CANN, a later fault gives the status, and all that nobody was told of are in the text.
+        constexpr size_t longText = 4096;
+        if (fault_ && fault_->text.size() < longText) fault.text = fault_->text + "\n" + fault.text;
+        fault_ = std::move(fault);
     }
     tellExceptionCallbacks(task.number, static_cast<uint32_t>(id_), static_cast<uint32_t>(device_), status);
 }

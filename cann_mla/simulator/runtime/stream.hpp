@@ -45,7 +45,7 @@ class Stream : public Object {
     // Waits for everything queued before the call; false when the deadline passed first.
     bool waitIdle(Deadline deadline);
     bool isIdle();
-    // The first fault since the last call.
+    // The faults since the last call: the status of the latest, the texts of all.
     std::optional<Fault> takeFault();
     std::optional<Fault> peekFault();
     // Drops queued tasks and wakes a task that waits for an event. The stream can be used on.
