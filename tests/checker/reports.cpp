@@ -90,6 +90,25 @@ static int finalised(const char *) {
     return 0;
 }
 
+NAMED void leakPinned() {
+    void *memory = nullptr;
+    aclrtMallocHost(&memory, 1 << 20);
+    asm volatile("" ::: "memory");
+}
+
+// Freed after aclFinalize has told of it; then the same address leaks again.
+static int finalisedTwice(const char *) {
+    for (volatile int i = 0; i < 3; i = i + 1) {
+        aclInit(nullptr);
+        void *memory = nullptr;
+        aclrtMallocHost(&memory, 1 << 20);
+        aclFinalize();
+        aclrtFreeHost(memory);
+    }
+    leakPinned();
+    return 0;
+}
+
 static int manyThreads(const char *) {
     for (volatile int i = 0; i < 2; i = i + 1) std::thread(leakInThread).join();
     return 0;
@@ -127,7 +146,7 @@ int main(int count, char **arguments) {
         {"twoCallers", twoCallers},     {"variableFrames", variableFrames}, {"repeated", repeated},
         {"ownStatus", ownStatus},       {"crash", crash},                   {"finalised", finalised},
         {"manyThreads", manyThreads},   {"failedBefore", failedBefore},     {"otherLibrary", otherLibrary},
-        {"clean", clean},
+        {"finalisedTwice", finalisedTwice}, {"clean", clean},
     };
     return programs.at(arguments[1])(count > 2 ? arguments[2] : nullptr);
 }

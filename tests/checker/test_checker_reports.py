@@ -153,6 +153,14 @@ def test_leaks_are_told_at_finalise_and_at_the_end_once(run: Run, tmp_path: Path
     ]
 
 
+def test_an_address_that_leaks_again_is_told_again(run: Run, tmp_path: Path) -> None:
+    run("finalisedTwice")
+    assert [(f["made"]["api"], f["broken"]["api"], f["count"]) for f in found(tmp_path)] == [
+        ("aclrtMallocHost", "aclFinalize", 3),
+        ("aclrtMallocHost", "the end of the process", 1),
+    ]
+
+
 def test_the_first_failing_call_is_shown_with_what_comes_later(run: Run, tmp_path: Path) -> None:
     done = run("failedBefore")
     first, second = found(tmp_path)

@@ -17,7 +17,7 @@ def test_library_path_follows_the_setting(monkeypatch: pytest.MonkeyPatch, tmp_p
     monkeypatch.setenv("CANN_MLA_SIM_LIBRARY", str(library))
     assert simulator.library_path() == library
     assert simulator.library_dir() == tmp_path
-    as_needed = ["-Wl,--push-state,--as-needed", "-lcann_mla_sim_atb", "-Wl,--pop-state"]
+    as_needed = ["-Wl,--push-state,--as-needed", "-lcann_mla_sim_atb", "-lcann_mla_sim_hccl", "-Wl,--pop-state"]
     assert simulator.link_flags() == [f"-L{tmp_path}", *as_needed, "-lcann_mla_sim", f"-Wl,-rpath,{tmp_path}"]
 
 

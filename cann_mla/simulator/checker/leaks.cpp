@@ -19,14 +19,18 @@ namespace sim::checker {
 namespace {
 
 // Which of what lives is to be told.
-using Wanted = std::function<bool(const void *thing, const Origin &made)>;
+using Wanted = std::function<bool(uint64_t thing, const Origin &made)>;
 
-// What was told at aclFinalize is not told again when the process ends.
-bool isNews(const void *address) {
+// A handle, which has high bits, or the serial number of an allocation. Neither is given out twice.
+using Things = std::set<uint64_t>;
+uint64_t nameOf(const void *handle) { return reinterpret_cast<uintptr_t>(handle); }
+
+// What was told at aclFinalize is not told again later.
+bool isNews(uint64_t thing) {
     static std::mutex &mutex = *new std::mutex;
-    static std::set<const void *> &told = *new std::set<const void *>;
+    static Things &told = *new Things;
     std::lock_guard lock(mutex);
-    return told.insert(address).second;
+    return told.insert(thing).second;
 }
 
 struct Leak {
@@ -110,7 +114,7 @@ std::string whatFor(const std::string &rule) {
 void reportHandles(const Wanted &wanted, const char *end) {
     Leaks leaks;
     forEachHandle([&](Kind kind, void *handle, const Object &object) {
-        if (object.implicit || !wanted(handle, object.made)) return;
+        if (object.implicit || !wanted(nameOf(handle), object.made)) return;
         const char *rule = ruleFor(kind, object);
         const bool plain = std::string(rule) == "leak";
         leaks.add({rule, whatFor(rule), {kindName(kind), handle, object.text()}, object.made, {}, {},
@@ -121,31 +125,28 @@ void reportHandles(const Wanted &wanted, const char *end) {
 
 void reportMemory(const Wanted &wanted, const char *end) {
     Leaks leaks;
-    auto add = [&](const char *kind, const void *address, size_t size, const Origin &made, const char *fix) {
-        if (!wanted(address, made)) return;
-        leaks.add({"leak", "", {kind, address, std::to_string(size) + " bytes"}, made, {}, {}, fix}, size);
+    auto add = [&](const char *kind, const auto &memory, const char *fix) {
+        if (!wanted(memory.serial, memory.made)) return;
+        leaks.add({"leak", "", {kind, memory.address, std::to_string(memory.size) + " bytes"}, memory.made, {}, {}, fix},
+                  memory.size);
     };
-    for (const AllocationInfo &memory : liveAllocations()) {
-        add("device memory", memory.address, memory.size, memory.made, "call aclrtFree");
-    }
-    for (const PinnedRange &memory : pinnedAllocations()) {
-        add("pinned host memory", memory.address, memory.size, memory.made, "call aclrtFreeHost");
-    }
+    for (const AllocationInfo &memory : liveAllocations()) add("device memory", memory, "call aclrtFree");
+    for (const PinnedRange &memory : pinnedAllocations()) add("pinned host memory", memory, "call aclrtFreeHost");
     leaks.tell(end);
 }
 
-std::set<const void *> everythingLiving() {
-    std::set<const void *> all;
-    forEachHandle([&](Kind, void *handle, const Object &) { all.insert(handle); });
-    for (const AllocationInfo &memory : liveAllocations()) all.insert(memory.address);
-    for (const PinnedRange &memory : pinnedAllocations()) all.insert(memory.address);
+Things everythingLiving() {
+    Things all;
+    forEachHandle([&](Kind, void *handle, const Object &) { all.insert(nameOf(handle)); });
+    for (const AllocationInfo &memory : liveAllocations()) all.insert(memory.serial);
+    for (const PinnedRange &memory : pinnedAllocations()) all.insert(memory.serial);
     return all;
 }
 
 struct Marks {
     std::mutex mutex;
     uint64_t last = 0;
-    std::map<uint64_t, std::set<const void *>> living;
+    std::map<uint64_t, Things> living;
 };
 
 Marks &marks() {
@@ -156,28 +157,28 @@ Marks &marks() {
 }  // namespace
 
 void reportLeakedHandles() {
-    reportHandles([](const void *handle, const Origin &) { return isNews(handle); }, "aclFinalize");
+    reportHandles([](uint64_t handle, const Origin &) { return isNews(handle); }, "aclFinalize");
 }
 
 void reportLeakedMemory() {
-    reportMemory([](const void *address, const Origin &) { return isNews(address); }, "aclFinalize");
+    reportMemory([](uint64_t serial, const Origin &) { return isNews(serial); }, "aclFinalize");
 }
 
 void reportLeaksAtExit() {
-    auto wanted = [](const void *thing, const Origin &made) { return !made.ofPackage && isNews(thing); };
+    auto wanted = [](uint64_t thing, const Origin &made) { return !made.ofPackage && isNews(thing); };
     reportHandles(wanted, "the end of the process");
     reportMemory(wanted, "the end of the process");
 }
 
 uint64_t markLiving() {
-    std::set<const void *> living = everythingLiving();
+    Things living = everythingLiving();
     std::lock_guard lock(marks().mutex);
     marks().living[++marks().last] = std::move(living);
     return marks().last;
 }
 
 bool reportLeaksSince(uint64_t mark) {
-    std::set<const void *> before;
+    Things before;
     {
         std::lock_guard lock(marks().mutex);
         auto found = marks().living.find(mark);
@@ -185,7 +186,7 @@ bool reportLeaksSince(uint64_t mark) {
         before = std::move(found->second);
         marks().living.erase(found);
     }
-    auto wanted = [&](const void *thing, const Origin &) { return before.count(thing) == 0; };
+    auto wanted = [&](uint64_t thing, const Origin &) { return before.count(thing) == 0; };
     reportHandles(wanted, "the end of the watch");
     reportMemory(wanted, "the end of the watch");
     return true;

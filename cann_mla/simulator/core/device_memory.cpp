@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdio>
 #include <cstring>
 #include <deque>
@@ -174,7 +175,7 @@ void *Arena::allocate(size_t size, const char *api) {
         if (!start) return nullptr;
         offset = *start + kDeviceAlignment;
         fillGuards(offset, size);
-        live_[offset] = Block{length, {reserved_ + offset, size, device_, originOf(api)}};
+        live_[offset] = Block{length, {reserved_ + offset, size, device_, originOf(api), nextAllocationSerial()}};
         used_ += size;
         peak_ = std::max(peak_, used_);
     }
@@ -340,6 +341,11 @@ std::optional<std::string> rangeFault(const void *address, size_t bytes) {
 }
 
 MemoryUse memoryUse(int32_t device) { return arenas().at(static_cast<size_t>(device))->use(); }
+
+uint64_t nextAllocationSerial() {
+    static std::atomic<uint64_t> last{0};
+    return ++last;
+}
 
 std::vector<AllocationInfo> liveAllocations() {
     std::vector<AllocationInfo> all;

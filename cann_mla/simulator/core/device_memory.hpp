@@ -28,6 +28,7 @@ struct AllocationInfo {
     size_t size;  // as asked for
     int32_t device;
     Origin made;
+    uint64_t serial;  // addresses come back, serial numbers do not; those of pinned host memory are among them
 };
 
 struct MemoryUse {
@@ -55,6 +56,8 @@ std::optional<AllocationInfo> findAllocation(const void *address);
 
 // Why `bytes` bytes at a device address must not be touched; nullopt when they lie inside one live allocation.
 std::optional<std::string> rangeFault(const void *address, size_t bytes);
+
+uint64_t nextAllocationSerial();
 
 MemoryUse memoryUse(int32_t device);
 

@@ -20,6 +20,7 @@ struct Range {
     size_t size;
     bool registered;
     Origin made;
+    uint64_t serial;
 };
 
 struct Pinned {
@@ -50,7 +51,7 @@ void *allocatePinned(size_t size, const char *api) {
     if (address == nullptr) return nullptr;
     {
         std::lock_guard lock(pinned().mutex);
-        pinned().ranges[wordOf(address)] = {size, false, originOf(api)};
+        pinned().ranges[wordOf(address)] = {size, false, originOf(api), nextAllocationSerial()};
     }
     if (strict()) checker::allocated(address, size, checker::kHostMemory);
     return address;
@@ -66,7 +67,7 @@ bool freePinned(void *address) {
 bool registerPinned(void *address, size_t size) {
     if (isDeviceAddress(address)) return false;
     std::lock_guard lock(pinned().mutex);
-    return pinned().ranges.emplace(wordOf(address), Range{size, true, captureOrigin()}).second;
+    return pinned().ranges.emplace(wordOf(address), Range{size, true, captureOrigin(), nextAllocationSerial()}).second;
 }
 
 bool unregisterPinned(void *address) {
@@ -80,7 +81,7 @@ std::optional<PinnedRange> findPinned(const void *address) {
     if (after == pinned().ranges.begin()) return std::nullopt;
     const auto &[start, range] = *std::prev(after);
     if (wordOf(address) - start >= range.size) return std::nullopt;
-    return PinnedRange{reinterpret_cast<const void *>(start), range.size, range.made};
+    return PinnedRange{reinterpret_cast<const void *>(start), range.size, range.made, range.serial};
 }
 
 bool isPinned(const void *address) { return findPinned(address).has_value(); }
@@ -89,7 +90,7 @@ std::vector<PinnedRange> pinnedAllocations() {
     std::lock_guard lock(pinned().mutex);
     std::vector<PinnedRange> all;
     for (const auto &[start, range] : pinned().ranges) {
-        if (!range.registered) all.push_back({reinterpret_cast<const void *>(start), range.size, range.made});
+        if (!range.registered) all.push_back({reinterpret_cast<const void *>(start), range.size, range.made, range.serial});
     }
     return all;
 }

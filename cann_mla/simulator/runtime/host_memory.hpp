@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -20,6 +21,7 @@ struct PinnedRange {
     const void *address;
     size_t size;
     Origin made;
+    uint64_t serial;  // as AllocationInfo's
 };
 // The pinned memory around an address.
 std::optional<PinnedRange> findPinned(const void *address);
