@@ -27,6 +27,10 @@ bool plain(const Params &p, Route) { return isHalf(p.query->dtype) && sameDtype(
 bool splitFuse(const Params &, Route route) { return route == Route::SplitFuse; }
 bool noPostQuant(const Params &p, Route) { return isHalf(p.attentionOut->dtype); }
 bool notFullQuant(const Params &p, Route) { return p.query->dtype != ACL_INT8 || p.queryRope.has_value(); }
+// The scale of the softmax's numerator serves FP8 queries too.
+bool plainNumerator(const Params &p, Route route) {
+    return notFullQuant(p, route) && p.query->dtype != ACL_FLOAT8_E4M3FN;
+}
 bool splitToo(const Params &p, Route) { return !sameDtype(p) && p.keyAntiquantScale.has_value(); }
 bool noQueryLengths(const Params &p, Route route) { return !p.actualSeqLengths && !splitFuse(p, route); }
 bool noKeyLengths(const Params &p, Route route) { return !p.actualSeqLengthsKv && !splitFuse(p, route); }
@@ -58,7 +62,7 @@ const Ignored<MaybeTensor> tensors[] = {
     {"valueAntiquantOffset", &Params::valueAntiquantOffset, plain, sameDtypeReason},
     {"keyRopeAntiquantScale", &Params::keyRopeAntiquantScale, plain, sameDtypeReason},
     {"deqScale1", &Params::deqScale1, notFullQuant, "it belongs to an INT8 query without rope"},
-    {"quantScale1", &Params::quantScale1, notFullQuant, "it belongs to an INT8 query without rope"},
+    {"quantScale1", &Params::quantScale1, plainNumerator, "it belongs to an INT8 or FP8 query without rope"},
     {"deqScale2", &Params::deqScale2, notFullQuant, "it belongs to an INT8 query without rope"},
     {"quantScale2", &Params::quantScale2, noPostQuant, "attentionOut is not quantised"},
     {"quantOffset2", &Params::quantOffset2, noPostQuant, "attentionOut is not quantised"},
