@@ -31,10 +31,6 @@ from __future__ import annotations
 
 from cann_mla.simulator.checks import (
     EXIT_STATUS,
-    Call,
-    FailedCall,
-    Finding,
-    FoundObject,
     Watch,
     clear_findings,
     findings,
@@ -43,6 +39,7 @@ from cann_mla.simulator.checks import (
     watch,
 )
 from cann_mla.simulator.faults import Injection, inject
+from cann_mla.simulator.finding import Call, FailedCall, Finding, FoundObject
 from cann_mla.simulator.installed import (
     compile_flags,
     environment,
