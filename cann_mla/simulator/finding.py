@@ -51,7 +51,7 @@ class Call:
 
 @dataclass(frozen=True)
 class FailedCall:
-    """The first call of the process that failed, in strict mode.
+    """The first call of the process, or of the watch, that failed in strict mode.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ class Finding:
     broken : Call or None
         The call that broke the rule.
     first_failure : FailedCall or None
-        The first call of the process that failed before.
+        The first call of the process, or of the watch, that failed before.
     rule_text, fix : str
         What CANN demands, and what to do.
     count : int

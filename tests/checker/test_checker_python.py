@@ -269,6 +269,16 @@ def test_clearing_forgets_findings_and_the_first_failure() -> None:
         assert [f.first_failure for f in watch.findings] == [None]
 
 
+def test_a_watch_has_a_first_failure_of_its_own() -> None:
+    with simulator.watch():
+        assert c.aclrtMalloc(c.NULL, 1, 0) == 100000
+        with simulator.watch() as inner:
+            tensor = new_tensor()
+            c.aclDestroyTensor(tensor)
+            c.aclDestroyTensor(tensor)
+    assert [f.first_failure for f in inner.findings] == [None]
+
+
 def test_questions_are_no_failures() -> None:
     """aclrtGetCurrentContext without a context, and a second aclInit."""
     with simulator.watch() as watch:

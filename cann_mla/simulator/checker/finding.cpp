@@ -23,12 +23,12 @@ constexpr size_t kKept = 1000;
 struct Scope {
     std::vector<KeptFinding> kept;
     FindingTotals totals;
+    std::optional<Failure> firstFailure;
 };
 
 struct State {
     std::mutex mutex;
     std::vector<Scope> scopes{1};
-    std::optional<Failure> firstFailure;
 };
 
 State &state() {
@@ -71,7 +71,7 @@ std::optional<KeptFinding> keep(Finding finding, size_t count) {
         return std::nullopt;
     }
     ++scope.totals.findings;
-    KeptFinding kept{std::move(finding), count, all.firstFailure};
+    KeptFinding kept{std::move(finding), count, scope.firstFailure};
     if (scope.kept.size() < kKept) scope.kept.push_back(kept);
     if (all.scopes.size() > 1) return std::nullopt;  // whoever watches tells it
     return kept;
@@ -100,7 +100,8 @@ void noteFailure(const char *api, int32_t status, const std::string &text) {
     if (!strict() || isQuestion(api, status)) return;
     Failure failure{originOf(api), status, text};
     std::lock_guard lock(state().mutex);
-    if (!state().firstFailure) state().firstFailure = std::move(failure);
+    Scope &scope = state().scopes.back();
+    if (!scope.firstFailure) scope.firstFailure = std::move(failure);
 }
 
 size_t findingCount() { return findingTotals().findings; }
@@ -119,7 +120,6 @@ std::optional<KeptFinding> findingAt(size_t index) {
 void clearFindings() {
     std::lock_guard lock(state().mutex);
     state().scopes.back() = {};
-    state().firstFailure.reset();
 }
 
 void beginWatch() {

@@ -20,7 +20,7 @@ struct Failure {
 struct KeptFinding {
     Finding finding;
     size_t count;
-    std::optional<Failure> firstFailure;  // of the process, before the finding
+    std::optional<Failure> firstFailure;  // of the process or watch, before the finding
 };
 
 struct FindingTotals {
@@ -39,7 +39,7 @@ void clearFindings();
 void beginWatch();
 void endWatch();
 
-// Remembers the first failing call of the process in strict mode. What only asks whether there is a context or whether
+// Remembers the first failing call of the process, or of the watch, in strict mode. What only asks whether there is a context or whether
 // aclInit was called is no failure.
 void noteFailure(const char *api, int32_t status, const std::string &text);
 
