@@ -1,5 +1,6 @@
 #include "checker/launch_rules.hpp"
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -161,9 +162,13 @@ void checkView(const TensorObject &tensor) {
         for (size_t i = 0; i < values.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(values[i]);
         return text + "]";
     };
+    const bool backwards =
+        std::any_of(desc.strides.begin(), desc.strides.end(), [](int64_t stride) { return stride < 0; });
     report({"view-leaves-storage",
             "a view with strides " + list(desc.strides) + " and offset " + std::to_string(desc.offset) +
-                " leaves its storage of shape " + list(desc.storageShape),
+                (backwards ? " goes backwards, which no operator takes; its storage has the shape "
+                           : " leaves its storage of shape ") +
+                list(desc.storageShape),
             {"aclTensor", nullptr, textOf(desc)},
             tensor.made});
 }
