@@ -129,6 +129,6 @@ class PendingWork(Owner):
         library.check(status, "aclrtRecordEvent", "free memory")
 
     def _destroy_events(self) -> None:
-        while self._events:
-            event = self._events.pop()
-            self._library.check(self._library.aclrtDestroyEvent(event), "aclrtDestroyEvent", "close a stream")
+        events, self._events = self._events, []
+        for status in [self._library.aclrtDestroyEvent(event) for event in events]:
+            self._library.check(status, "aclrtDestroyEvent", "close a stream")

@@ -215,9 +215,11 @@ class Stream(PendingWork):
             self._workspace = None  # not before the queued work has passed
             self._kept.clear()
             with self._reclaiming:
-                if self._owned:
-                    library.check(library.aclrtDestroyStream(handle), "aclrtDestroyStream", "close a stream")
-                self._destroy_events()
+                try:
+                    if self._owned:
+                        library.check(library.aclrtDestroyStream(handle), "aclrtDestroyStream", "close a stream")
+                finally:
+                    self._destroy_events()
         if fault is not None:
             raise fault
 

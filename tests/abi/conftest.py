@@ -14,7 +14,7 @@ from cann_mla import simulator
 
 HERE = Path(__file__).resolve().parent
 CORE_SOURCES = HERE.parent.parent / "cann_mla" / "simulator"  # some programs test the C++ interface of operators
-SETTINGS = ("CANN_MLA_SIM_SOC", "CANN_MLA_SIM_DEVICES", "CANN_MLA_SIM_MEMORY", "CANN_MLA_SIM_STRICT")
+SETTINGS = tuple(f"CANN_MLA_SIM_{name}" for name in ("SOC", "DEVICES", "MEMORY", "STRICT", "FAULTS"))
 
 
 def compile_command(source: Path, target: Path) -> list[str]:
