@@ -10,8 +10,7 @@ and then fails if the rule was not broken. Findings to look over go into a file 
 ``cann_suppressions``), in the form of ``CANN_MLA_SIM_SUPPRESSIONS``.
 
 The fixtures serve any project and load nothing until a test asks for one: ``cann_device``, ``cann_stream``,
-``cann_product``. What Python objects leave behind shows at the end of the process
-(``cann-mla sim run --strict -- pytest``); a test's own look at findings is :func:`cann_mla.simulator.watch`.
+``cann_product``, ``cann_no_leaks``. A test's own look at findings is :func:`cann_mla.simulator.watch`.
 """
 
 from __future__ import annotations
@@ -128,3 +127,15 @@ def cann_product() -> Iterator[Callable[[str], None]]:
     yield become
     if before is not None:
         become(before)
+
+
+@pytest.fixture
+def cann_no_leaks() -> Iterator[None]:
+    """Fails a test that leaves handles or memory behind which it made; strict mode is on meanwhile."""
+    from cann_mla import simulator
+
+    with simulator.watch(leaks=True) as watch:
+        yield
+    found = [finding for finding in watch.findings if not finding.advice]
+    if found:
+        pytest.fail("\n\n".join(map(str, found)), pytrace=False)

@@ -104,6 +104,23 @@ def test_a_file_of_suppressions_that_is_not_there(run: Run) -> None:
     assert "nowhere.txt" in text
 
 
+def test_what_a_test_leaves_behind(run: Run) -> None:
+    status, text = run("""
+from cann_mla import c
+
+def test_kept(cann_stream, cann_no_leaks):
+    c.aclDestroyScalar(c.aclCreateScalar(c.new("float *", 1.0), c.ACL_FLOAT))
+
+def test_left(cann_stream, cann_no_leaks):
+    c.aclCreateScalar(c.new("float *", 1.0), c.ACL_FLOAT)
+""")
+    assert status == 1, text
+    assert "test_left" in text
+    assert "leak" in text
+    assert "1 error" in text  # at the test's teardown; nothing else is wrong
+    assert "2 passed" in text
+
+
 def test_the_product_is_set_back(run: Run) -> None:
     status, text = run("""
 import cann_mla
