@@ -17,6 +17,8 @@ from cann_mla.formats import nz_pack, nz_storage_shape, nz_unpack
 Bytes = npt.NDArray[np.uint8]
 NZ = "FRACTAL_NZ"
 
+_MOST = 2**63 - 1
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -90,7 +92,8 @@ class Layout:
                 f"shape {view} with strides {steps} and offset {offset} reaches {-below} elements before the start of "
                 "the memory; a view with a negative stride starts at a larger offset"
             )
-        if storage_shape is None and layout.extent > prod(storage):
+        # A view that reaches further than C can say fits into no memory; it is CANN's to refuse.
+        if storage_shape is None and prod(storage) < layout.extent <= _MOST:
             layout = replace(layout, storage_shape=(layout.extent,))
         return layout
 
