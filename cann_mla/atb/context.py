@@ -10,7 +10,7 @@ from cann_mla.errors import SymbolNotFoundError, failure
 from cann_mla.libraries import Library
 from cann_mla.runtime.current import on_context
 from cann_mla.runtime.device import Device, DeviceState, state_of
-from cann_mla.runtime.owner import Owner
+from cann_mla.runtime.owner import Living, Owner, cached
 from cann_mla.runtime.stream import Stream
 
 # The Itanium ABI's names of functions in namespace atb; the same with both ABIs of std::string.
@@ -62,18 +62,21 @@ class AtbContext(Owner):
     Notes
     -----
     A context has one stream at a time, so two threads must not share one; :meth:`cann_mla.atb.AtbOperator.prepare`
-    takes one that belongs to its thread and device by itself. Close it after the plans made with it.
+    takes one that belongs to its thread and device by itself. Operations end before their context, so closing it
+    closes the plans made with it.
     """
 
-    __slots__ = ("_state",)
+    __slots__ = ("_state", "plans")
     teardown_rank = 2
     _state: DeviceState
+    plans: Living[Owner]
 
     def __init__(self, device: Device | int | None = None) -> None:
         state = state_of(device)
         library, made = state.library, abi().ffi.new("atb_Context **")
         create = atb_function(library, "CreateContext")
         self._state = state
+        self.plans = Living()
         with on_context(library, state.context):
             if status := create(made):
                 raise failure(library, "AtbCreateContext", "make a context", status)
@@ -118,6 +121,8 @@ class AtbContext(Owner):
         destroy_operation(self._state.library, operation, "destroy an operation")
 
     def _release(self, handle: Any) -> None:
+        for plan in self.plans:
+            plan.close()
         library = self._state.library
         status = atb_function(library, "DestroyContext")(handle)
         library.check(status, "AtbDestroyContext", "close a context")
@@ -132,4 +137,5 @@ def thread_context(state: DeviceState) -> AtbContext:
     found = contexts.get(state.id)
     if found is None or found.closed or found._state is not state:
         found = contexts[state.id] = AtbContext(state.id)
+        cached.add(found)
     return found

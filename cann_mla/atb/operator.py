@@ -185,6 +185,7 @@ class AtbPlan(Plan):
             raise error
         self._handle = cell[0]
         self._context = chosen
+        chosen.plans.add(self)
         self._names, self._values = tuple(arguments), tuple(arguments.values())
         self.workspace_size = size
         self._thread = get_ident()

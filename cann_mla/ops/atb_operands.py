@@ -16,6 +16,7 @@ import numpy.typing as npt
 from cann_mla.dtypes import BF16, FP16, INT32, DType, DTypeLike, dtype
 from cann_mla.ops.call import Operand, check_rank
 from cann_mla.runtime.device import state_of
+from cann_mla.runtime.owner import cached
 from cann_mla.tensor import Tensor
 
 FP16_HIDDEN = -1e4
@@ -159,4 +160,5 @@ def device_constant(device: int, key: Hashable, make: Callable[[], npt.NDArray[A
     found = _constants.get((device, key))
     if found is None or found.closed or found._state is not state:
         found = _constants[device, key] = Tensor.from_numpy(make(), device=device)
+        cached.add(found)
     return found

@@ -88,3 +88,7 @@ class Living(Generic[_Thing]):
     def __iter__(self) -> Iterator[_Thing]:
         # valuerefs is one step for other threads; iterating over a WeakSet is not
         return iter([thing for reference in self._by_id.valuerefs() if (thing := reference()) is not None])
+
+
+cached: Living[Owner] = Living()
+"""What the package keeps on a device to be quicker next time; it may be closed, and is made again when it is needed."""

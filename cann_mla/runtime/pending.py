@@ -128,6 +128,11 @@ class PendingWork(Owner):
             self._sealed.append((event, kept))
         library.check(status, "aclrtRecordEvent", "free memory")
 
+    def drop_pooled_events(self) -> None:
+        """Destroy the events that wait to be used again."""
+        with self._reclaiming, on_context(self._library, self._context):
+            self._destroy_events()
+
     def _destroy_events(self) -> None:
         events, self._events = self._events, []
         for status in [self._library.aclrtDestroyEvent(event) for event in events]:

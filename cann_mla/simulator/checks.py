@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +13,7 @@ from cann_mla.simulator.finding import Finding, parse
 
 if TYPE_CHECKING:
     from cann_mla.libraries import Library
+    from cann_mla.runtime.owner import Owner
 
 EXIT_STATUS = 99
 """Exit status of a program that would have returned 0, but has findings in strict mode."""
@@ -104,6 +105,7 @@ def watch(*, leaks: bool = False) -> Iterator[Watch]:
     """
     library = simulator()
     mark = library.cannMlaSimMarkLiving() if leaks else None
+    kept = set(_cached()) if leaks else set()
     library.cannMlaSimBeginWatch()
     watching = Watch()
     before = set_strict(True)
@@ -112,10 +114,29 @@ def watch(*, leaks: bool = False) -> Iterator[Watch]:
     finally:
         if mark is not None:
             gc.collect()
+            _drop_caches_but(kept)
             library.cannMlaSimReportLeaksSince(mark)
         set_strict(before)
         watching._findings = findings()
         library.cannMlaSimEndWatch()
+
+
+def _cached() -> Iterable[Owner]:
+    from cann_mla.runtime.owner import cached
+
+    return cached
+
+
+def _drop_caches_but(kept: set[Owner]) -> None:
+    """Give back what the package keeps to be quicker next time: that is no leak of the program."""
+    from cann_mla.runtime.device import open_devices
+
+    for thing in _cached():
+        if thing not in kept:
+            thing.close()
+    for state in open_devices.values():
+        for stream in state.streams:
+            stream.drop_pooled_events()
 
 
 def tell_lines(library: Library) -> None:
