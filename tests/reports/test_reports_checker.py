@@ -180,12 +180,16 @@ def test_what_the_package_keeps_for_the_next_call_is_no_leak(stream: cann_mla.St
 
 
 def test_a_wait_without_a_record_is_told_and_ends(stream: cann_mla.Stream) -> None:
-    with simulator.watch() as watch, cann_mla.Event() as event, cann_mla.DeviceMemory(64) as memory:
-        with cann_mla.Stream() as waiting:
-            waiting.wait(event)
-            memory.fill(0, stream=waiting)
-            with pytest.raises(cann_mla.CannError) as error:
-                waiting.synchronize(timeout=0.2)
-            assert error.value.status == 507046
-            waiting.abort()
+    with (
+        simulator.watch() as watch,
+        cann_mla.Event() as event,
+        cann_mla.DeviceMemory(64) as memory,
+        cann_mla.Stream() as waiting,
+    ):
+        waiting.wait(event)
+        memory.fill(0, stream=waiting)
+        with pytest.raises(cann_mla.CannError) as error:
+            waiting.synchronize(timeout=0.2)
+        assert error.value.status == 507046
+        waiting.abort()
     assert watch.rules == ["event-never-recorded"]
