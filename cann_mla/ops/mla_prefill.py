@@ -1,6 +1,6 @@
 """AtbMLAPreFill: prompts attend to themselves.
 
-Notation: B sequences; N tokens of all of them, packed; H heads; S rows a sequence where keys are padded.
+Notation: B sequences; N tokens of all of them, packed; H heads; L tokens of the longest sequence.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def mla_prefill(
     q, q_rope : Tensor or ndarray of FP16 or BF16, shapes (N, H, 128) and (N, H, 64)
         Or (N, H * 128) and (N, H * 64). All operands have one dtype.
     k, k_rope, v : Tensor or ndarray
-        Packed, (N, H, 128), (N, H, 64) and (N, H, 128); or padded, (B, S, H * 128), (B, S, H * 64), (B, S, H * 128).
-        As many heads as the queries.
+        Packed, (N, H, 128), (N, H, 64) and (N, H, 128); or padded to the longest prompt, (B, L, H * 128),
+        (B, L, H * 64) and (B, L, H * 128). As many heads as the queries.
     seq_len : sequence of int
         Tokens of each prompt, queries as well as keys; they add up to N.
     stream : Stream
@@ -90,12 +90,12 @@ def mla_prefill(
         raise ValueError(f"qk_scale={qk_scale}; AtbMLAPreFill takes a scale in (0, 1]")
     check_operand("q", q, kind, (tokens, heads, NOPE_SIZE), (tokens, heads * NOPE_SIZE))
     check_operand("q_rope", q_rope, kind, (tokens, heads, ROPE_SIZE), (tokens, heads * ROPE_SIZE))
-    packed = tuple(k.shape) == (tokens, heads, NOPE_SIZE)
-    rows = (tokens, heads) if packed else (len(lengths), k.shape[1])
-    if not packed and k.shape[1] < max(lengths):
-        raise ValueError(f"k has room for {k.shape[1]} tokens a prompt; the longest of seq_len has {max(lengths)}")
-    for name, operand, width in (("k", k, NOPE_SIZE), ("k_rope", k_rope, ROPE_SIZE), ("v", v, VALUE_SIZE)):
-        check_operand(name, operand, kind, (*rows, width if packed else heads * width))
+    packed, padded = (tokens, heads), (len(lengths), max(lengths))
+    is_packed = tuple(k.shape) == (*packed, NOPE_SIZE)
+    check_operand("k", k, kind, (*packed, NOPE_SIZE), (*padded, heads * NOPE_SIZE))
+    keys = {"k": (k, NOPE_SIZE), "k_rope": (k_rope, ROPE_SIZE), "v": (v, VALUE_SIZE)}
+    for name, (operand, width) in keys.items():
+        check_operand(name, operand, kind, (*packed, width) if is_packed else (*padded, heads * width))
     if mask is not None and not causal:
         raise ValueError("a mask has no effect without causal=True")
     with OperatorCall("AtbMLAPreFill", stream) as call:
@@ -103,9 +103,7 @@ def mla_prefill(
             {
                 "q": q,
                 "q_rope": q_rope,
-                "k": k,
-                "k_rope": k_rope,
-                "v": v,
+                **{name: operand if is_packed else _by_rows(operand, heads) for name, (operand, _) in keys.items()},
                 "mask": causal_template(mask, kind, causal, stream) if causal else None,
                 "head_num": heads,
                 "qk_scale": float(qk_scale),
@@ -119,3 +117,12 @@ def mla_prefill(
         result = call.output("atten", atten, tuple(q.shape), str(kind))
         call.run()
     return result
+
+
+def _by_rows(keys: Operand, heads: int) -> Operand:
+    """Padded keys (B, L, H * width) as (B * L, H, width), the form in which ATB knows that they are padded."""
+    prompts, longest, width = keys.shape
+    shape = (prompts * longest, heads, width // heads)
+    if isinstance(keys, np.ndarray):
+        return keys.reshape(shape)
+    return keys.view(shape, storage_shape=shape) if keys.layout.dense else keys  # strided ones are refused later

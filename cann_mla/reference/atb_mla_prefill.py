@@ -17,6 +17,7 @@ from cann_mla.reference.evaluate import Requested
 from cann_mla.reference.settings import check_settings
 
 MASK_FREE = 2
+NOPE, ROPE = 128, 64
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore")
@@ -44,8 +45,9 @@ def mla_prefill(
     q, q_rope : ndarray of float16 or bfloat16
         (N, H, 128) or (N, H * 128), and (N, H, 64) or (N, H * 64).
     k, k_rope, v : ndarray, same type
-        Packed, (N, H, 128), (N, H, 64) and (N, H, 128); or padded, (B, S, H * 128), (B, S, H * 64) and
-        (B, S, H * 128).
+        (Tk, H, 128), (Tk, H, 64) and (Tk, H, 128), or (B, S, H * 128), (B, S, H * 64) and (B, S, H * 128). Read as
+        rows of all heads: padded to the longest length if the first size is B times that; packed otherwise, whatever
+        S is.
     q_seq_len, kv_seq_len : ndarray of int32, shape (B,)
         Equal lengths.
     mask : ndarray, same type, shape (512, 512)
@@ -78,16 +80,15 @@ def mla_prefill(
     if kv_head_num not in (0, head_num):
         raise ValueError(f"kvHeadNum {kv_head_num} must be headNum, {head_num}")
     operands = Operands(
-        tuple(_heads(part, head_num) for part in (q, q_rope)),
-        tuple(_heads(part, head_num) for part in (k, k_rope)),
-        _heads(v, head_num),
+        (_heads(q, head_num, NOPE), _heads(q_rope, head_num, ROPE)),
+        (_heads(k, head_num, NOPE), _heads(k_rope, head_num, ROPE)),
+        _heads(v, head_num, NOPE),
     )
     placed = sequences(query_lengths, kv_lengths)
-    if k.shape[-1] == head_num * operands.value.shape[2]:
-        placed = [s._replace(kv_start=s.number * k.shape[1]) for s in placed]
-        fits = k.shape[0] >= len(placed) and k.shape[1] >= max(kv_lengths, default=0)
-    else:
-        fits = sum(kv_lengths) <= k.shape[0]
+    longest = max(kv_lengths, default=0)
+    if k.shape[0] == len(placed) * longest:
+        placed = [s._replace(kv_start=s.number * longest) for s in placed]
+    fits = all(s.kv_start + s.kv_length <= len(operands.value) for s in placed)
     if not fits or sum(query_lengths) > q.shape[0]:
         raise ValueError(f"lengths {query_lengths} do not fit into q of shape {q.shape} and k of shape {k.shape}")
     scores = scores_for(q.dtype, qk_scale, precision, half=True)
@@ -100,13 +101,11 @@ def mla_prefill(
     return output.reshape(q.shape)
 
 
-def _heads(array: Array, heads: int) -> Array:
+def _heads(array: Array, heads: int, width: int) -> Array:
     """Any of the layouts as (rows, heads, width)."""
-    if array.shape[-1] % heads == 0 and (array.ndim == 2 or array.shape[1] != heads):
-        return array.reshape(-1, heads, array.shape[-1] // heads)
-    if array.ndim == 3 and array.shape[1] == heads:
-        return array
-    raise ValueError(f"shape {array.shape} does not hold {heads} heads")
+    if array.shape[1:] != (heads, width) and array.shape[-1] != heads * width:
+        raise ValueError(f"shape {array.shape} does not hold {heads} heads of {width}")
+    return array.reshape(-1, heads, width)
 
 
 def evaluate(

@@ -229,7 +229,7 @@ def test_lengths_on_the_device_are_refused(stream: cann_mla.Stream) -> None:
 
 # ---- AtbMLAPreFill --------------------------------------------------------------------------------
 
-LENGTHS = [130, 7]
+LENGTHS = [7, 130]
 
 
 def prompts(kind: Any, heads: int = 2) -> list[Array]:
@@ -256,13 +256,14 @@ def test_prefill_layouts_hold_the_same(stream: cann_mla.Stream) -> None:
     padded = []
     for part in operands[2:]:
         rows = np.zeros((2, 130, part[0].size), BF16)
-        rows[0], rows[1, :7] = part[:130].reshape(130, -1), part[130:].reshape(7, -1)
+        rows[0, :7], rows[1] = part[:7].reshape(7, -1), part[7:].reshape(130, -1)
         padded.append(rows)
+    tensors = [cann_mla.Tensor.from_numpy(rows) for rows in padded]
     flat = [part.reshape(137, -1) for part in operands[:2]]
     with (
         ops.mla_prefill(*operands, LENGTHS, stream=stream) as packed,
         ops.mla_prefill(*operands[:2], *padded, LENGTHS, stream=stream) as by_sequence,
-        ops.mla_prefill(*flat, *padded, LENGTHS, stream=stream) as all_flat,
+        ops.mla_prefill(*flat, *tensors, LENGTHS, stream=stream) as all_flat,
     ):
         stream.synchronize()
         np.testing.assert_array_equal(by_sequence.to_numpy(), packed.to_numpy())
@@ -274,7 +275,7 @@ def test_prefill_layouts_hold_the_same(stream: cann_mla.Stream) -> None:
     [
         ({"seq_len": [130]}, "q has 137 tokens"),
         ({"seq_len": [137, 0]}, "at least 1"),
-        ({"k": np.zeros((2, 100, 256), BF16)}, "room for 100 tokens"),
+        ({"k": np.zeros((2, 131, 256), BF16)}, r"k must be BF16 \[137, 2, 128\] or \[2, 130, 256\] here"),
         ({"v": np.zeros((137, 2, 64), BF16)}, r"v must be BF16 \[137, 2, 128\]"),
         ({"k_rope": np.zeros((137, 2, 64), FP16)}, "not FP16"),
         ({"qk_scale": 0.0}, r"a scale in \(0, 1\]"),

@@ -258,16 +258,28 @@ def test_prefill_is_a_first_ring_without_lse(kind: Any, mask_type: int) -> None:
     np.testing.assert_array_equal(mla_prefill(**given, mask_type=mask_type), ring.output)
 
 
-def test_prefill_layouts_hold_the_same() -> None:
+def test_prefill_finds_the_keys_of_a_prompt_right_behind_those_of_the_one_before() -> None:
+    # By their shape, (2, 40, 512), 40 rows a prompt; ATB's tiling does not look at the 40 and goes on by the lengths.
     given = prompts(BF16.numpy)
     want = mla_prefill(**given, mask_type=2)
-    padded = dict(given)
     for name in ("k", "k_rope", "v"):
-        padded[name] = np.zeros((2, 40, 4 * given[name].shape[2]), BF16.numpy)
-        padded[name][0, :30] = given[name][:30].reshape(30, -1)
-        padded[name][1, :20] = given[name][30:].reshape(20, -1)
-    padded |= {name: given[name].reshape(50, -1) for name in ("q", "q_rope")}
-    np.testing.assert_array_equal(mla_prefill(**padded, mask_type=2), want.reshape(50, -1))
+        rows = np.zeros((80, *given[name].shape[1:]), BF16.numpy)
+        rows[:50] = given[name]
+        given[name] = rows.reshape(2, 40, -1)
+    given |= {name: given[name].reshape(50, -1) for name in ("q", "q_rope")}
+    np.testing.assert_array_equal(mla_prefill(**given, mask_type=2), want.reshape(50, -1))
+
+
+def test_prefill_finds_padded_keys_where_the_first_size_says_so() -> None:
+    # 20 and 30 tokens: padded, the second prompt begins at row 30, not 20.
+    given = prompts(BF16.numpy)
+    given["q_seq_len"] = given["kv_seq_len"] = np.array([20, 30], np.int32)
+    want = mla_prefill(**given, mask_type=2)
+    for name in ("k", "k_rope", "v"):
+        padded = np.zeros((60, *given[name].shape[1:]), BF16.numpy)
+        padded[:20], padded[30:] = given[name][:20], given[name][20:]
+        given[name] = padded
+    np.testing.assert_array_equal(mla_prefill(**given, mask_type=2), want)
 
 
 @pytest.mark.parametrize(

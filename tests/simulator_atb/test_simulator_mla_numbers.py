@@ -113,3 +113,28 @@ def test_scores_of_prefill_are_of_half_precision_in_fp16(dtype: str, expected: f
     attrs = {"headNum": 1, "qkScale": 1.0, "kvHeadNum": 1, "maskType": 0, "cacheMode": 1}
     out = run("AtbMLAPreFill", tensors, arrays, attrs)["attenOut"].astype(np.float64)
     np.testing.assert_allclose(out, expected, rtol=2.0**-8)
+
+
+@pytest.mark.parametrize(
+    ("shape", "second"),
+    [
+        ((4, 2, 128), 1),  # 4 tokens: packed
+        ((6, 2, 128), 3),  # as many as 2 prompts times the longest: padded
+        ((2, 3, 256), 1),  # 2 is not 2 times 3: packed, whatever the shape says
+        ((2, 5, 256), 1),
+    ],
+)
+def test_keys_of_prefill_are_padded_only_if_their_first_size_says_so(shape: tuple[int, ...], second: int) -> None:
+    """Prompts of 1 and 3 tokens whose keys all weigh the same, over values that count the rows."""
+    kinds = {"q": (4, 2, 128), "qRope": (4, 2, 64), "k": shape, "kRope": (*shape[:2], shape[2] // 2), "v": shape}
+    arrays = {name: np.zeros(size, np.float16) for name, size in kinds.items()}
+    arrays["v"].reshape(-1, 256)[:] = np.arange(np.prod(shape) // 256)[:, None]
+    tensors = {name: tensor(array, "FP16") for name, array in arrays.items()}
+    for name in ("qSeqLen", "kvSeqLen"):
+        arrays[name] = np.array([1, 3], np.int32)
+        tensors[name] = tensor(arrays[name], "INT32", memory="host")
+    tensors["attenOut"] = {"shape": [4, 2, 128], "dtype": "FP16"}
+    attrs = {"headNum": 2, "qkScale": 1.0, "kvHeadNum": 2, "maskType": 0, "cacheMode": 1}
+    out = run("AtbMLAPreFill", tensors, arrays, attrs)["attenOut"]
+    assert (out[0] == 0).all()
+    assert (out[1:] == second + 1).all()

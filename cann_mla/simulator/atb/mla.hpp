@@ -45,8 +45,8 @@ struct MlaPrefillWork {
     MlaParams params;
     bool bf16;
     int64_t tokens;
-    bool padded;        // keys are [B, S, heads x size] instead of packed
-    int64_t keyTokens;  // S, or those of all sequences
+    int64_t keyTokens;  // rows of all keys
+    int64_t keyStride;  // rows from one sequence's keys to the next one's; 0: they are packed
     std::vector<int32_t> lengths;
 };
 

@@ -238,9 +238,16 @@ Plan Mla::planPrefill(const Tensors& t) const {
         if (t["mask"].rank() != 2) return {badShape(ATB_ERROR_RT_FAIL, t["mask"], "2 dimensions")};
     }
     if (smallest(query.values) <= 0) return {std::nullopt, badParam("qSeqLen holds a length of 0 or below")};
-    bool padded = t["k"].dim(2) != prefillSize || t["k"].dim(1) != params_.kvHeadNum;
-    MlaPrefillWork work{params_, t["q"].desc().dtype == ACL_BF16, t["q"].dim(0),
-                        padded,  t["k"].dim(padded ? 1 : 0),      query.values};
+    // What ATB takes for padded is [sequences x longest, heads, 128]; it reads everything else, [sequences, length,
+    // heads x 128] too, as if one sequence's keys began where the last one's end.
+    int64_t longest = largest(query.values);
+    bool padded = static_cast<int64_t>(query.values.size()) * longest == t["k"].dim(0);
+    MlaPrefillWork work{params_,
+                        t["q"].desc().dtype == ACL_BF16,
+                        t["q"].dim(0),
+                        t["k"].desc().numel() / (params_.kvHeadNum * prefillSize),
+                        padded ? longest : 0,
+                        query.values};
     constexpr uint64_t workspacePerCore = 5 * 2'097'152;
     return {std::nullopt, std::nullopt, cubeCores * workspacePerCore,
             [work](const Launch& launch) { mlaPrefillKernel(work, launch); }};

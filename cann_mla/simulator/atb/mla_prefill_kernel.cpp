@@ -101,7 +101,7 @@ void mlaPrefillKernel(const MlaPrefillWork& work, const Launch& launch) {
     int64_t query = 0, key = 0;
     for (size_t i = 0; i < work.lengths.size(); ++i) {
         int64_t length = work.lengths[i];
-        bool inside = query + length <= work.tokens && (work.padded ? length : key + length) <= work.keyTokens;
+        bool inside = query + length <= work.tokens && key + length <= work.keyTokens;
         if (!inside) throw KernelFault(ACL_ERROR_RT_AICORE_EXCEPTION, "qSeqLen and kvSeqLen reach past the tensors");
         for (int64_t row = 0; row < length; row += AttentionTile::mostRows) {
             int64_t rows = std::min(AttentionTile::mostRows, length - row);
@@ -110,7 +110,7 @@ void mlaPrefillKernel(const MlaPrefillWork& work, const Launch& launch) {
                 units.push_back({head, row, rows, columns, query, key});
         }
         query += length;
-        key += work.padded ? work.keyTokens : length;
+        key += work.keyStride ? work.keyStride : length;
     }
     Prefill prefill(work, launch);
     numeric::parallelFor(units.size(), [&](size_t i) { prefill.run(units[i]); });
