@@ -41,14 +41,15 @@ def judge(arguments: argparse.Namespace, options: Options) -> int:
     given = inputs(case, arguments.inputs, "verify") if arguments.inputs else None
     files = inputs(case, arguments.outputs, "verify")
     record = judge_outputs(case, options, files, given)
+    if arguments.explain and record["verdict"] == "fail":
+        record["explanation"] = list(explanation(case, options, outputs=outputs_from_file(case, files), given=given))
     report = Report(console())
     report.add(record, case)
     with JsonLines(arguments.json) as lines:
         lines.write(record)
     report.print()
-    if arguments.explain and record["verdict"] == "fail":
-        for line in explanation(case, options, outputs=outputs_from_file(case, files), given=given):
-            print(f"{case.id}: {line}")
+    for line in record.get("explanation", ()):
+        print(f"{case.id}: {line}")
     return 1 if report.failed or record["verdict"] == "skip" else 0
 
 

@@ -28,7 +28,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--standard", action="append", metavar="NAME", help="precision standard, may be given several times"
     )
     parser.add_argument("--golden", choices=("device", "exact"), default="device", help="precision of the reference")
-    parser.add_argument("--json", metavar="FILE", help="one JSON object a line, as each case ends")
+    parser.add_argument(
+        "--json", metavar="FILE", help="one JSON object a line, as each case ends; with --explain, what explains it"
+    )
     parser.add_argument("--soc", choices=SOCS, help="only cases of this product")
     parser.add_argument("--id", metavar="PATTERN", help="only cases whose id matches (shell wildcards)")
     parser.add_argument("--all", action="store_true", help="a row for every case, however many")
@@ -43,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Carry the command out; returns the exit status."""
     from cann_mla.cli import CommandError, console
+    from cann_mla.validate.replay import explanation
     from cann_mla.validate.report import JsonLines, Report
     from cann_mla.validate.standard_rules import DEFAULT, find_standard
     from cann_mla.validate.verify import Options
@@ -66,6 +69,8 @@ def run(arguments: argparse.Namespace) -> int:
     report = Report(printer, show_all=arguments.all)
     with JsonLines(arguments.json) as lines:
         for case, record in verified(find_cases(arguments.targets), options, arguments, report.skipped_objects):
+            if arguments.explain and record["verdict"] == "fail" and case is not None:
+                record["explanation"] = list(explanation(case, options))
             lines.write(record)
             report.add(record, case)
     report.print()
@@ -77,14 +82,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _follow_up(rows: list[Any], options: Any, arguments: argparse.Namespace) -> None:
     """What was asked for about the cases that failed."""
-    from cann_mla.validate.replay import explanation, save, shrunk, why_not_shrunk
+    from cann_mla.validate.replay import save, shrunk, why_not_shrunk
 
     for record, case in rows:
         if record["verdict"] != "fail" or case is None:
             continue
-        if arguments.explain:
-            for line in explanation(case, options):
-                print(f"{case.id}: {line}")
+        for line in record.get("explanation", ()):
+            print(f"{case.id}: {line}")
         if arguments.shrink and (reason := why_not_shrunk(case)):
             print(f"{case.id}: {reason}")
         elif arguments.shrink:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from cann_mla.dtypes import Array, dtype
 from cann_mla.ops.sequence_lengths import Lengths
 
-CACHE_LAYOUTS = ("BnBsH", "BnNBsD", "NZ")
+CACHE_LAYOUTS = ("BnBsH", "BnBsND", "BnNBsD", "NZ")
 _NZ_BITS = 256
 
 
@@ -92,9 +92,9 @@ def paged_cache(
     table : ndarray of int32, shape (B, blocks a sequence)
         As :func:`block_table` makes it.
     block_size : int
-    layout : {"BnBsH", "BnNBsD", "NZ"}
-        (Bn, Bs, N*D), (Bn, N, Bs, D), or (Bn, N, D/c, Bs, c) with c elements in 32 bytes: 16 for FP16 and BF16,
-        32 for 8-bit types.
+    layout : {"BnBsH", "BnBsND", "BnNBsD", "NZ"}
+        (Bn, Bs, N*D), (Bn, Bs, N, D) as MlaPrologV3 and AtbMLA take it, (Bn, N, Bs, D), or (Bn, N, D/c, Bs, c) with
+        c elements in 32 bytes: 16 for FP16 and BF16, 32 for 8-bit types.
     block_count : int, optional
         Blocks of the cache; default: as many as the table names.
 
@@ -167,6 +167,8 @@ def _to_layout(blocks: Array, layout: str) -> Array:
     count, size, heads, width = blocks.shape
     if layout == "BnBsH":
         return blocks.reshape(count, size, heads * width)
+    if layout == "BnBsND":
+        return blocks
     if layout == "BnNBsD":
         return np.ascontiguousarray(blocks.transpose(0, 2, 1, 3))
     inner = _NZ_BITS // dtype(blocks.dtype).bits
@@ -179,11 +181,13 @@ def _to_layout(blocks: Array, layout: str) -> Array:
 def _from_layout(cache: Array, layout: str, heads: int) -> Array:
     """To (Bn, Bs, N, D)."""
     _check_layout(layout)
-    axes = {"BnBsH": 3, "BnNBsD": 4, "NZ": 5}[layout]
+    axes = {"BnBsH": 3, "BnBsND": 4, "BnNBsD": 4, "NZ": 5}[layout]
     if cache.ndim != axes:
         raise ValueError(f"a cache of shape {cache.shape} is not {layout}, which has {axes} axes")
     if layout == "BnBsH":
         blocks: Array = cache.reshape(*cache.shape[:2], heads, -1)
+    elif layout == "BnBsND":
+        blocks = cache
     elif layout == "BnNBsD":
         blocks = cache.transpose(0, 2, 1, 3)
     else:
