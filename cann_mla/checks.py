@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from operator import index
 from typing import Any
@@ -30,6 +31,39 @@ def whole(name: str, value: Any, low: int = -_INT64, high: int = _INT64 - 1) -> 
     if not low <= number <= high:
         raise ValueError(f"{name} is {shortened(number)}; allowed is {low} to {high}")
     return number
+
+
+def finite(name: str, value: Any) -> float:
+    """A finite number, as a plain float.
+
+    Raises
+    ------
+    TypeError
+        If the value is no number; True and "1" are none.
+    ValueError
+        If it is infinite or no number at all.
+    """
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
+        raise TypeError(f"{name} takes a number; got {type(value).__name__} {shortened(value)}")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise ValueError(f"{name} is {shortened(value)}; it must be finite")
+    return number
+
+
+def flag(name: str, value: Any) -> bool:
+    """True or False, as a plain bool; nothing else is taken for one.
+
+    Raises
+    ------
+    TypeError
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} takes True or False; got {type(value).__name__} {shortened(value)}")
+    return bool(value)
 
 
 def whole_numbers(name: str, values: Iterable[Any]) -> tuple[int, ...]:

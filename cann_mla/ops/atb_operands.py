@@ -7,12 +7,12 @@ that must agree with a parameter. What it would compute wrongly without a word i
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from operator import index
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from cann_mla.checks import whole_numbers
 from cann_mla.dtypes import BF16, FP16, INT32, DType, DTypeLike, dtype
 from cann_mla.ops.call import Operand, check_rank
 from cann_mla.runtime.device import state_of
@@ -20,6 +20,7 @@ from cann_mla.runtime.owner import cached
 from cann_mla.tensor import Tensor
 
 FP16_HIDDEN = -1e4
+_LONGEST = 2**31 - 1
 
 
 def half(name: str, kind: DTypeLike) -> DType:
@@ -75,9 +76,11 @@ def lengths_of_sequences(name: str, lengths: Sequence[int], least: int) -> tuple
     if isinstance(lengths, Tensor):
         raise TypeError(f"{name} is read on the host when the call is queued; give a sequence of integers")
     try:
-        numbers = tuple(index(n) for n in lengths)
+        numbers = whole_numbers(name, lengths)
     except TypeError as error:
         raise TypeError(f"{name} must hold one integer for every sequence: {error}") from None
+    if max(numbers, default=0) > _LONGEST:
+        raise ValueError(f"{name} holds {max(numbers)}; ATB reads lengths of 32 bits, up to {_LONGEST}")
     if not numbers or min(numbers) < least:
         raise ValueError(f"{name} must hold one length of at least {least} for every sequence, not {list(numbers)}")
     return numbers
@@ -102,6 +105,8 @@ def check_block_tables(
     ------
     TypeError, ValueError
     """
+    if block_size < 1:
+        raise ValueError("the cache has blocks of 0 rows; there is nothing to read")
     needed = [-(-n // block_size) for n in lengths]
     check_rank("block_tables", tables, 2)
     if dtype(tables.dtype) is not INT32:

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 import cann_mla
+from cann_mla.checks import instance
 from cann_mla.dtypes import dtype
 from cann_mla.headers import Role
 from cann_mla.runtime.stream import Stream
@@ -114,7 +115,8 @@ class OperatorCall:
         """Give an output: the caller's tensor, or a new one."""
         if given is None:
             given = self._outputs.enter_context(Tensor.empty(shape, element, device=self._stream.device))
-        elif (given.shape, given.dtype) != (tuple(shape), dtype(element)):
+        instance(name, given, Tensor)
+        if (given.shape, given.dtype) != (tuple(shape), dtype(element)):
             raise ValueError(
                 f"{name} must be {element} {list(shape)} here; the tensor given is {given.dtype} {list(given.shape)}"
             )
@@ -139,12 +141,12 @@ class OperatorCall:
         Raises
         ------
         ValueError
-            If an operand of an ATB operator is a strided view.
+            If an operand of an ATB operator is a strided view, or has no memory.
         CannError
             If CANN refuses.
         """
         if self._operator.signature.with_role(Role.CONTEXT):
-            self._check_dense()
+            self._check_memory()
         self._operator(stream=self._stream, **self._arguments)
         if self._written_back:
             self._stream.synchronize()
@@ -152,10 +154,14 @@ class OperatorCall:
             array[...] = tensor.to_numpy()
         self._outputs.pop_all()
 
-    def _check_dense(self) -> None:
-        """Refuse what ATB would read as if it had no strides and began with its memory."""
+    def _check_memory(self) -> None:
+        """Refuse what ATB would read as if it had no strides and began with its memory, or read at address 0."""
         for name, value in self._arguments.items():
-            if isinstance(value, Tensor) and not value.layout.dense:
+            if not isinstance(value, Tensor):
+                continue
+            if value.memory is None:
+                raise ValueError(f"{name} has no memory ({value.describe()}), which ATB does not notice")
+            if not value.layout.dense:
                 raise ValueError(
                     f"{name} is a strided view ({value.describe()}), but ATB reads the memory from its start, element "
                     "by element; make a copy of it"

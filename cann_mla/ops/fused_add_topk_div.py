@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
+from cann_mla.checks import finite, flag, whole
 from cann_mla.dtypes import BF16, FP16, FP32, INT32, dtype
 from cann_mla.ops.atb_operands import check_operand
 from cann_mla.ops.call import Operand, OperatorCall, check_rank
@@ -15,6 +18,7 @@ from cann_mla.tensor import Tensor
 
 _SIGMOID = 8
 _MOST_IN_ROW = 128
+_MOST_IN_GROUP, _GROUPS_OF_MANY = 32, 8
 
 
 @dataclass(frozen=True)
@@ -81,8 +85,8 @@ def fused_add_topk_div(
     stream : Stream
         Where the call is queued.
     group_num, group_topk, n : int
-        Groups of E / `group_num` experts; groups that stay; experts that make the score of a group. E is at most 32,
-        or 256 with 8 groups.
+        Groups of E / `group_num` experts; groups that stay; experts that make the score of a group. E is less than 32,
+        or up to 256 with 8 groups.
     is_norm : bool
         Whether the weights are divided by their sum and multiplied by `scale`.
     scale : float
@@ -116,6 +120,7 @@ def fused_add_topk_div(
     tokens, experts = x.shape
     check_operand("add_num", add_num, kind, (experts,))
     _check_counts(experts, k, group_num, group_topk, n)
+    is_norm, scale = flag("is_norm", is_norm), finite("scale", scale)
     if not is_norm and scale != 1.0:
         raise ValueError(f"scale={scale} has no effect without is_norm")
     if (mapping_num is None) != (mapping_table is None):
@@ -123,7 +128,13 @@ def fused_add_topk_div(
     if mapping_num is not None and mapping_table is not None:
         check_operand("mapping_num", mapping_num, INT32, (experts,))
         check_rank("mapping_table", mapping_table, 2)
-        check_operand("mapping_table", mapping_table, INT32, (experts, min(mapping_table.shape[1], _MOST_IN_ROW)))
+        columns = min(max(mapping_table.shape[1], 1), _MOST_IN_ROW)
+        check_operand("mapping_table", mapping_table, INT32, (experts, columns))
+        if isinstance(mapping_num, np.ndarray) and not ((mapping_num >= 1) & (mapping_num <= columns)).all():
+            raise ValueError(
+                f"mapping_num holds {mapping_num.min()} to {mapping_num.max()}; each expert has 1 to {columns} entries "
+                "in its row of mapping_table"
+            )
     with OperatorCall("AtbFusedAddTopkDiv", stream) as call:
         call.give(
             {
@@ -137,7 +148,7 @@ def fused_add_topk_div(
                 "k": k,
                 "activation_type": _SIGMOID,
                 "is_norm": is_norm,
-                "scale": float(scale),
+                "scale": scale,
                 "enable_expert_mapping": mapping_num is not None,
             }
         )
@@ -149,12 +160,19 @@ def fused_add_topk_div(
 
 
 def _check_counts(experts: int, k: int, group_num: int, group_topk: int, n: int) -> None:
+    for name, number in (("k", k), ("group_num", group_num), ("group_topk", group_topk), ("n", n)):
+        whole(name, number)
     if min(k, group_num, group_topk, n) < 1 or experts % group_num or group_topk > group_num:
         raise ValueError(
             f"k={k}, group_num={group_num}, group_topk={group_topk}, n={n} for {experts} experts; all are positive, "
             "groups are equal, and no more of them stay than there are"
         )
     group = experts // group_num
+    if experts > _MOST_IN_GROUP * group_num or (experts >= _MOST_IN_GROUP and group_num != _GROUPS_OF_MANY):
+        raise ValueError(
+            f"x has {experts} experts in {group_num} groups; the kernel takes less than {_MOST_IN_GROUP}, or with "
+            f"{_GROUPS_OF_MANY} groups up to {_MOST_IN_GROUP * _GROUPS_OF_MANY}"
+        )
     if n > group or k > group * group_topk:
         raise ValueError(
             f"n={n} of the {group} experts of a group, k={k} of the {group * group_topk} of the groups that stay: "

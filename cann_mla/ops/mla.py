@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cann_mla.checks import finite, flag
 from cann_mla.dtypes import FP32, INT8, DType, dtype
 from cann_mla.ops.atb_operands import (
     check_block_tables,
@@ -140,10 +141,11 @@ def mla(
     contexts = lengths_of_sequences("context_lens", context_lens, 0)
     check_block_tables(block_tables, contexts, BLOCK_SIZE, ct_kv.shape[0])
     tokens = _new_tokens(q_seq_len, contexts, sizes)
+    causal, with_lse = flag("causal", causal), flag("with_lse", with_lse)
     if with_lse and q_seq_len is not None:
         raise ValueError("AtbMLA gives an lse for one new token a sequence; leave q_seq_len or with_lse out")
     _check_descales(qk_descale, pv_descale, sizes)
-    if not 0 < qk_scale <= 1:
+    if not 0 < finite("qk_scale", qk_scale) <= 1:
         raise ValueError(f"qk_scale={qk_scale}; AtbMLA takes a scale in (0, 1]")
     speculative = q_seq_len is not None
     rows = Rows(tokens, contexts, sizes.heads, sizes.dtype, speculative, sizes.mode == INT8_NZCACHE)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from cann_mla.checks import finite, flag
 from cann_mla.ops.atb_operands import check_operand, half, lengths_of_sequences
 from cann_mla.ops.call import Operand, OperatorCall, check_rank
 from cann_mla.ops.ring_mla import NATURAL_SCALE, NOPE_SIZE, ROPE_SIZE, VALUE_SIZE, causal_template
@@ -86,7 +87,8 @@ def mla_prefill(
             f"q has {tokens} tokens of {heads} heads; it must have the {sum(lengths)} tokens of seq_len, and 1 to "
             f"{_MOST_HEADS} heads"
         )
-    if not 0 < qk_scale <= 1:
+    causal = flag("causal", causal)
+    if not 0 < finite("qk_scale", qk_scale) <= 1:
         raise ValueError(f"qk_scale={qk_scale}; AtbMLAPreFill takes a scale in (0, 1]")
     check_operand("q", q, kind, (tokens, heads, NOPE_SIZE), (tokens, heads * NOPE_SIZE))
     check_operand("q_rope", q_rope, kind, (tokens, heads, ROPE_SIZE), (tokens, heads * ROPE_SIZE))

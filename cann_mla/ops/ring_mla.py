@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from cann_mla.checks import finite, flag, shortened
 from cann_mla.dtypes import FP32, DType, DTypeLike
 from cann_mla.ops.atb_operands import (
     check_operand,
@@ -143,6 +144,7 @@ def ring_mla(
     Source: CANN's documentation of ``AtbRingMLA`` and the kernel ``ring_mla_prefill``.
     """
     sizes = _Sizes.of(query_split1, query_split2, key_split1, key_split2, value)
+    causal, qk_scale = flag("causal", causal), finite("qk_scale", qk_scale)
     q_lengths = lengths_of_sequences("seq_len", seq_len, 1)
     kv_lengths = q_lengths if kv_seq_len is None else lengths_of_sequences("kv_seq_len", kv_seq_len, 0)
     _check_lengths(q_lengths, kv_lengths, sizes, causal)
@@ -169,7 +171,7 @@ def ring_mla(
                 "prev_lse": None if before is None else before[1],
                 "head_num": sizes.heads,
                 "kv_head_num": sizes.kv_heads,
-                "qk_scale": float(qk_scale),
+                "qk_scale": qk_scale,
                 "kernel_type": 1,
                 "mask_type": int(causal),
                 "input_layout": 0,
@@ -215,6 +217,10 @@ class _Sizes:
         }
         for name, operand in operands.items():
             check_operand(name, operand, kind, wanted[name])
+        if min(tokens, heads, kv_tokens, kv_heads) < 1:
+            raise ValueError(
+                f"{tokens} queries of {heads} heads, {kv_tokens} keys of {kv_heads} heads; there must be one of each"
+            )
         if heads % kv_heads:
             raise ValueError(f"{kv_heads} heads of keys do not divide {heads} heads of queries")
         return cls(tokens, kv_tokens, heads, kv_heads, kind)
@@ -236,8 +242,11 @@ def _check_lengths(q: tuple[int, ...], kv: tuple[int, ...], sizes: _Sizes, causa
 
 
 def _previous(previous: RingMlaResult | tuple[Tensor, Tensor], sizes: _Sizes) -> tuple[Tensor, Tensor]:
-    given = (previous.output, previous.softmax_lse) if isinstance(previous, RingMlaResult) else tuple(previous)
-    output, lse = given
+    if isinstance(previous, RingMlaResult):
+        previous = previous.output, previous.softmax_lse
+    if not (isinstance(previous, tuple) and [type(member) for member in previous] == [Tensor, Tensor]):
+        raise TypeError(f"previous takes a RingMlaResult, or its two Tensors as a tuple; got {shortened(previous)}")
+    output, lse = previous
     check_operand("the previous output", output, sizes.dtype, (sizes.tokens, sizes.heads, VALUE_SIZE))
     check_operand("the previous lse", lse, FP32, (sizes.heads, sizes.tokens))
     return output, lse

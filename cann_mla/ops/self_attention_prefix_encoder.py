@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from cann_mla.checks import finite, whole
 from cann_mla.dtypes import FP32, DType, DTypeLike
 from cann_mla.ops.atb_operands import (
     check_block_tables,
@@ -132,8 +133,8 @@ def self_attention_prefix_encoder(
     Source: CANN's documentation of ``AtbSelfAttentionPrefixEncoder`` and the kernel
     unpad_flashattention_bf16_prefix_cache.
     """
-    kind = half("query", query.dtype)
     heads, kv_heads, width = _sizes(query, key, num_heads, num_key_value_heads)
+    kind = half("query", query.dtype)
     flat, apart = (key.shape[0], BLOCK_SIZE, kv_heads * width), (key.shape[0], BLOCK_SIZE, kv_heads, width)
     check_operand("query", query, kind, (query.shape[0], heads, width), (query.shape[0], heads * width))
     check_operand("key", key, kind, flat, apart)
@@ -154,7 +155,7 @@ def self_attention_prefix_encoder(
                 "mask_type": MASK_KINDS[mask_kind],
                 "head_num": heads,
                 "kv_head_num": kv_heads,
-                "qk_scale": float(width**-0.5 if qk_scale is None else qk_scale),
+                "qk_scale": width**-0.5 if qk_scale is None else finite("qk_scale", qk_scale),
             }
         )
         call.on_host("seq_len", np.array(lengths, np.int32))
@@ -168,6 +169,11 @@ def _sizes(query: Operand, key: Operand, heads: int | None, kv_heads: int | None
     """Heads of queries and keys, and the channels of one."""
     check_rank("query", query, 2, 3)
     check_rank("key", key, 3, 4)
+    if 0 in (*query.shape, *key.shape):
+        raise ValueError(f"query {list(query.shape)} and key {list(key.shape)} must not have a size of 0")
+    for name, number in (("num_heads", heads), ("num_key_value_heads", kv_heads)):
+        if number is not None:
+            whole(name, number, 1, 2**31 - 1)
     if heads is None and len(query.shape) == 3:
         heads = query.shape[1]
     if kv_heads is None and len(key.shape) == 4:
