@@ -52,7 +52,7 @@ def test_wrong_program_is_caught(defect: Defect, findings: list[Finding]) -> Non
         inside = [place for place in places(finding[mark]) if defect.holds(*place)]
         assert inside[:1] == ([] if line is None else [line]), mark
     if defect.thing and defect.thing.kind == "aclTensor":
-        assert re.search(r"\[[\d, ]+\] (FP32|INT32)", finding["object"]["text"])
+        assert re.search(r"\[[\d, ]+\] (FP32|FP16|INT32)", finding["object"]["text"])
     assert finding["count"] == 1
     assert finding["what"]
     assert finding["rule_text"]

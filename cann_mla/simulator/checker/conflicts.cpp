@@ -64,8 +64,10 @@ void remember(Users &users, uint32_t place, User user) {
     if (!last.actor || last.actor->number < user.actor->number) last = std::move(user);
 }
 
+bool waits(const Task &task) { return task.kind == TaskKind::Wait || task.kind == TaskKind::HostCode; }
+
 // Whoever frees the memory with `known` on its clock does not know that these are done.
-Users usersOf(const Memory &memory, const Clock &known) {
+Users usersOf(const Memory &memory, const Actor &freer, const Clock &known) {
     Users users;
     for (const Access &access : memory.accesses.all()) {
         if (known.covers(access.epoch) || access.actor->onHost) continue;
@@ -73,14 +75,28 @@ Users usersOf(const Memory &memory, const Clock &known) {
     }
     for (const Lane *lane : world().lanes()) {
         for (const auto &task : lane->pending) {
+            // What comes after a wait may come after the free of a stream, which is seen when it begins.
+            if (memory.freeing && waits(*task)) break;
             if (known.covers(task->epoch)) continue;
             for (const Use &use : task->uses) {
                 if (use.memory.get() != &memory) continue;
+                task->toldOf.push_back(freer.number);
                 remember(users, lane->place, {task->actor, use.name, use.workspace, use.tensor});
             }
         }
     }
     return users;
+}
+
+Finding useAfterFree(const Use &use, const Memory &gone, const Actor &actor) {
+    Finding finding;
+    finding.rule = "use-after-free";
+    finding.what = nameOf(actor) + " uses memory" + (*use.name ? std::string(" as ") + use.name : "") + " that " +
+                   nameOf(Actor{gone.freed, 0, gone.freed.stream < 0}) + placeOf(Actor{gone.freed}) + " freed before";
+    finding.object = textOf(gone, use.name, use.tensor.get());
+    finding.made = gone.made;
+    finding.broken = actor.origin;
+    return finding;
 }
 
 }  // namespace
@@ -94,15 +110,16 @@ void resolve(Use &use, const Actor &actor, const Lane *lane, Findings &findings)
     bool byThisStream = use.memory && use.memory->freeing && lane != nullptr && use.memory->freeing->place == lane->place;
     if (byThisStream) gone = use.memory;
     if (!gone) return;
-    Finding finding;
-    finding.rule = "use-after-free";
-    finding.what = nameOf(actor) + " uses memory" + (*use.name ? std::string(" as ") + use.name : "") + " that " +
-                   nameOf(Actor{gone->freed, 0, gone->freed.stream < 0}) + placeOf(Actor{gone->freed}) + " freed before";
-    finding.object = textOf(*gone, use.name, use.tensor.get());
-    finding.made = gone->made;
-    finding.broken = actor.origin;
-    findings.push_back(std::move(finding));
+    findings.push_back(useAfterFree(use, *gone, actor));
     use.memory = nullptr;
+}
+
+void checkFreedByStream(const Task &task, Findings &findings) {
+    for (const Use &use : task.uses) {
+        if (!use.memory || !use.memory->gone || !use.memory->freeing) continue;
+        if (std::count(task.toldOf.begin(), task.toldOf.end(), use.memory->freer) > 0) continue;
+        findings.push_back(useAfterFree(use, *use.memory, *task.actor));
+    }
 }
 
 void enter(Memory &memory, Access access, const Clock &known, const std::vector<uint64_t> &toldOf, Findings &findings) {
@@ -118,7 +135,7 @@ void checkPending(const Memory &memory, const Access &access, Findings &findings
     for (const Lane *lane : world().lanes()) {
         for (const auto &task : lane->pending) {
             // What comes after a wait or a host function may come to know of this call.
-            if (task->kind == TaskKind::Wait || task->kind == TaskKind::HostCode) break;
+            if (waits(*task)) break;
             if (task->begun || task->host->covers(access.epoch)) continue;
             for (const Use &use : task->uses) {
                 if (use.memory.get() != &memory || !(use.writes || access.writes)) continue;
@@ -173,7 +190,7 @@ void copyState(const Use &source, const Use &destination) {
 }
 
 void checkFree(const Memory &memory, const Actor &actor, const Clock &known, Findings &findings) {
-    const Users users = usersOf(memory, known);
+    const Users users = usersOf(memory, actor, known);
     if (users.empty()) return;
     auto earlier = [](const auto &a, const auto &b) { return a.second.actor->number < b.second.actor->number; };
     const User &user = std::max_element(users.begin(), users.end(), earlier)->second;

@@ -12,6 +12,9 @@ namespace sim::checker {
 // of the task, null for the host.
 void resolve(Use &use, const Actor &actor, const Lane *lane, Findings &findings);
 
+// Reports what a task uses that a stream has freed since the task was queued, where the free did not tell of it.
+void checkFreedByStream(const Task &task, Findings &findings);
+
 // Reports what the access conflicts with, but for calls in `toldOf`, and keeps it.
 void enter(Memory &memory, Access access, const Clock &known, const std::vector<uint64_t> &toldOf, Findings &findings);
 

@@ -52,6 +52,7 @@ class Judge {
             tell(tooFar, use,
                  "needs " + std::to_string(bytes) + " bytes, but its allocation ends after " + std::to_string(room));
             use.memory = nullptr;  // the launch will fault
+            use.address = nullptr;
         }
     }
 

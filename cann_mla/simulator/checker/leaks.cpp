@@ -111,10 +111,24 @@ std::string whatFor(const std::string &rule) {
     return "";
 }
 
+// Members go with their list: who destroys that has no more to do.
+Things membersOfLists() {
+    Things members;
+    auto add = [&](const auto &list) {
+        for (const auto *member : list.members) members.insert(nameOf(member));
+    };
+    forEachHandle([&](Kind kind, void *, const Object &object) {
+        if (kind == Kind::TensorList) add(static_cast<const TensorListObject &>(object));
+        if (kind == Kind::ScalarList) add(static_cast<const ScalarListObject &>(object));
+    });
+    return members;
+}
+
 void reportHandles(const Wanted &wanted, const char *end) {
     Leaks leaks;
+    const Things members = membersOfLists();
     forEachHandle([&](Kind kind, void *handle, const Object &object) {
-        if (object.implicit || !wanted(nameOf(handle), object.made)) return;
+        if (object.implicit || members.count(nameOf(handle)) > 0 || !wanted(nameOf(handle), object.made)) return;
         const char *rule = ruleFor(kind, object);
         const bool plain = std::string(rule) == "leak";
         leaks.add({rule, whatFor(rule), {kindName(kind), handle, object.text()}, object.made, {}, {},

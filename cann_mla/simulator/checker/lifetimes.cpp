@@ -15,6 +15,9 @@ ObjectText objectText(const void *handle, Kind kind, const HandleRecord &record)
 // Functions that end a handle say so in their name.
 bool isDestroying() { return std::strstr(currentApi(), "Destroy") != nullptr; }
 
+// Destroyed as the member of a list.
+bool endedWithList(const Ending &ending) { return std::strstr(ending.by, "List") != nullptr; }
+
 std::string endingText(const Ending &ending) {
     if (*ending.by == '\0') return "ended some time before";
     Origin at = ending.at;
@@ -41,6 +44,15 @@ void tellDeadHandle(const void *handle, Kind kind, const void *address) {
 
 void tellDeadMember(const void *list, Kind listKind, size_t index, const void *member, Kind memberKind) {
     const HandleRecord record = recordOf(member);
+    if (endedWithList(record.ending)) {
+        const bool again = isDestroying();
+        report({again ? "double-destroy" : "use-after-destroy",
+                "member " + std::to_string(index) + " of an " + kindName(listKind) +
+                    (again ? " is destroyed again: it " : " is used: it ") + endingText(record.ending) +
+                    ", with a list that has it too",
+                objectText(member, memberKind, record), record.made, {}, {}, "put each member into one list, once"});
+        return;
+    }
     Origin broken = record.ending.at;
     if (!broken.isKnown()) broken = captureOrigin();
     const HandleRecord ofList = recordOf(list);
@@ -52,10 +64,16 @@ void tellDeadMember(const void *list, Kind listKind, size_t index, const void *m
 }
 
 void checkTensorsLive(const Executor &executor) {
+    const Operand *told = nullptr;
     for (const Operand &operand : executor.operands) {
-        if (operand.handle == nullptr || operand.inList) continue;
-        if (stateOf(operand.handle, Kind::Tensor) != State::Dead) continue;
+        if (operand.handle == nullptr || stateOf(operand.handle, Kind::Tensor) != State::Dead) continue;
         const HandleRecord record = recordOf(operand.handle);
+        if (operand.inList) {
+            // A list that goes takes all of its members along; one that goes alone is told of when the list goes.
+            const bool sameList = told != nullptr && told->parameter == operand.parameter;
+            if (sameList || !endedWithList(record.ending)) continue;
+        }
+        told = &operand;
         Origin broken = record.ending.at;
         if (!broken.isKnown()) broken = captureOrigin();
         Origin made = record.made;

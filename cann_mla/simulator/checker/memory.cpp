@@ -40,11 +40,12 @@ std::shared_ptr<Memory> Memories::findFreed(const void *address) const {
     return found == freed_.rend() ? nullptr : *found;
 }
 
-void Memories::free(const std::shared_ptr<Memory> &memory, const Origin &freed) {
+void Memories::free(const std::shared_ptr<Memory> &memory, const Origin &freed, uint64_t freer) {
     memory->freed = freed;
     memory->accesses.clear();
     memory->written = {};
     memory->gone = true;
+    memory->freer = freer;
     live_.erase(memory->begin);
     freed_.push_back(memory);
     if (freed_.size() > kKeptFreed) freed_.pop_front();

@@ -26,6 +26,7 @@ struct Memory {
     AccessHistory accesses;
     WrittenBytes written;
     bool gone = false;             // freed
+    uint64_t freer = 0;            // number of the actor that did so
     bool scattered = false;        // kernels fill it row by row: what lies between may stay unwritten
 
     size_t offsetOf(const void *address) const { return reinterpret_cast<uintptr_t>(address) - begin; }
@@ -40,7 +41,7 @@ class Memories {
     std::shared_ptr<Memory> find(const void *address);
     // The last allocation that lay around an address and was freed.
     std::shared_ptr<Memory> findFreed(const void *address) const;
-    void free(const std::shared_ptr<Memory> &memory, const Origin &freed);
+    void free(const std::shared_ptr<Memory> &memory, const Origin &freed, uint64_t freer);
     void clear();
 
    private:

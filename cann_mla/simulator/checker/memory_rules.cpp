@@ -147,7 +147,7 @@ void freeing(const void *address, bool pinned) {
                      (memory->device == kHostMemory) == pinned;
         if (right) {
             checkFree(*memory, actor, task ? *task : *world().host(), findings);
-            world().memories.free(memory, actor.origin);
+            world().memories.free(memory, actor.origin, actor.number);
         } else {
             checkBadFree(address, pinned, actor, findings);
         }

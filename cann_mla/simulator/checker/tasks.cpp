@@ -85,6 +85,7 @@ void begin(const std::shared_ptr<Task> &task) {
         Lane &lane = *task->lane;
         lane.now.join(*task->host);
         lane.now.advance(task->epoch);
+        checkFreedByStream(*task, findings);
         for (const Use &use : task->uses) {
             if (isWatched(use) && !use.sparse && use.reads >= Reads::Some) checkWritten(use, use.where, *task->actor, findings);
         }
@@ -114,7 +115,7 @@ void dropped(const std::shared_ptr<Task> &task) {
     if (task->generation != world().generation()) return;
     Lane &lane = *task->lane;
     lane.pending.erase(std::remove(lane.pending.begin(), lane.pending.end(), task), lane.pending.end());
-    lane.done.advance(task->epoch);  // and with it a task that still runs: the device stops it
+    lane.done.advance(task->epoch);
 }
 
 std::shared_ptr<const Clock> knowledge() {
@@ -152,6 +153,15 @@ void hostLearns(const std::shared_ptr<const Clock> &clock) {
 void hostPasses(Lane &lane) {
     std::lock_guard lock(world().mutex);
     world().refresh();
+    world().hostLearns(lane.done);
+}
+
+void aborted(Lane &lane) {
+    std::lock_guard lock(world().mutex);
+    world().refresh();
+    if (lane.place == kHost) return;
+    lane.done.join(lane.now);
+    lane.done.advance({lane.place, lane.queued});
     world().hostLearns(lane.done);
 }
 

@@ -45,7 +45,7 @@ struct Task : std::enable_shared_from_this<Task> {
     std::shared_ptr<const Clock> host;  // what the host knew when it queued the task
     Uses uses;
     bool begun = false;
-    std::vector<uint64_t> toldOf;  // calls of the host that were reported together with this task already
+    std::vector<uint64_t> toldOf;  // numbers of calls that were reported together with this task already
 };
 
 // A task before it stands in its queue: its memory is looked up, and what is wrong with it reported. Holds no locks.
@@ -70,6 +70,8 @@ void learnFromHost();
 void hostLearns(const std::shared_ptr<const Clock> &clock);
 // The host comes after all that ran on the stream.
 void hostPasses(Lane &lane);
+// The host has aborted the stream: the device has stopped what ran, however long the simulator goes on with it.
+void aborted(Lane &lane);
 
 // The program's own code in the middle of a task: the host knows what the task knows, and the task goes on knowing what
 // the host does meanwhile.

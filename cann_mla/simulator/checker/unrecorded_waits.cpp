@@ -21,8 +21,8 @@ Waits &waits() {
 Finding findingOf(const UnrecordedWait &wait) {
     Finding finding;
     finding.rule = "event-never-recorded";
-    finding.what = "stream " + std::to_string(wait.stream) + " waits for an event that has no record";
-    finding.object = {"event", wait.event, ""};
+    finding.what = "stream " + std::to_string(wait.stream) + " waits for " + (wait.kind == Kind::Event ? "an " : "a ") + kindName(wait.kind) + " that has no record";
+    finding.object = {kindName(wait.kind), wait.event, ""};
     finding.made = wait.made;
     finding.broken = wait.wait;
     return finding;

@@ -1,6 +1,6 @@
-// Waits of streams for events that nobody has recorded. Such a wait either blocks its stream until a record comes, or
-// has no effect; which of both depends on the kind of event. It is told when the host waits for the stream and there is
-// still no record, or when the event or the stream ends without one: a record that comes in time is nobody's mistake.
+// Waits of streams for events, or notifies, that nobody has recorded: they block their stream. It is told when the host
+// waits for the stream and there is still no record, or when the event or the stream ends without one: a record that
+// comes in time is nobody's mistake.
 #pragma once
 
 #include <atomic>
@@ -8,11 +8,13 @@
 #include <memory>
 
 #include "checker/finding.hpp"
+#include "core/handles.hpp"
 
 namespace sim::checker {
 
 struct UnrecordedWait {
     int32_t stream;     // its id
+    Kind kind;          // of the event
     const void *event;  // the handle
     Origin made;        // the event
     Origin wait;

@@ -20,6 +20,7 @@ struct TensorObject : Object {
 
 struct TensorListObject : Object {
     std::vector<const aclTensor *> members;  // may hold nulls
+    bool madeOfDead = false;                 // strict mode told of dead members when the list was made
     std::string text() const override;
 };
 
@@ -31,6 +32,7 @@ struct ScalarObject : Object {
 
 struct ScalarListObject : Object {
     std::vector<const aclScalar *> members;
+    bool madeOfDead = false;
     std::string text() const override;
 };
 

@@ -141,7 +141,7 @@ std::optional<std::vector<const TensorDesc *>> PhaseOne::addList(const char *nam
     for (size_t i = 0; i < object->members.size(); ++i) {
         const aclTensor *member = object->members[i];
         if (!badHandle_ && stateOf(member, Kind::Tensor) == State::Dead) {
-            if (strict()) checker::tellDeadMember(list, Kind::TensorList, i, member, Kind::Tensor);
+            if (strict() && !object->madeOfDead) checker::tellDeadMember(list, Kind::TensorList, i, member, Kind::Tensor);
             badHandle_ = Rejection{ACLNN_ERR_PARAM_INVALID,
                                    std::string(name) + ": " + describeBadHandle(member, Kind::Tensor)};
         }

@@ -57,12 +57,26 @@ uint64_t countValues(const ObjectType &object) { return object.values.size(); }
 template <typename ObjectType>
 uint64_t countMembers(const ObjectType &object) { return object.members.size(); }
 
+// Whether some were.
+template <typename Member>
+bool tellDeadMembers(const std::vector<const Member *> &members, Kind kind) {
+    bool told = false;
+    for (const Member *member : members) {
+        if (sim::stateOf(member, kind) != sim::State::Dead) continue;
+        sim::checker::tellDeadHandle(member, kind);
+        told = true;
+    }
+    return told;
+}
+
+// CANN takes whatever the members are.
 template <typename Handle, typename ObjectType, typename Member>
-Handle *createList(const char *api, Kind kind, const Member *const *value, uint64_t size) {
+Handle *createList(const char *api, Kind kind, Kind memberKind, const Member *const *value, uint64_t size) {
     if (tooLong(api, size)) return nullptr;
     auto object = std::make_shared<ObjectType>();
     if (value != nullptr) object->members.assign(value, value + size);
     else object->members.resize(size, nullptr);
+    if (sim::strict()) object->madeOfDead = tellDeadMembers(object->members, memberKind);
     return static_cast<Handle *>(sim::makeHandle(kind, std::move(object), api));
 }
 
@@ -77,7 +91,7 @@ aclnnStatus destroyList(const char *api, const void *list, Kind kind, Kind membe
     for (size_t i = 0; i < object->members.size(); ++i) {
         const auto *member = object->members[i];
         if (member == nullptr || sim::retire(member, memberKind, {api})) continue;
-        if (sim::strict() && sim::stateOf(member, memberKind) == sim::State::Dead) {
+        if (sim::strict() && !object->madeOfDead && sim::stateOf(member, memberKind) == sim::State::Dead) {
             sim::checker::tellDeadMember(list, kind, i, member, memberKind);
         }
         status = fail(api, ACLNN_ERR_PARAM_INVALID,
@@ -118,12 +132,12 @@ aclBoolArray *aclCreateBoolArray(const bool *value, uint64_t size) {
 
 aclTensorList *aclCreateTensorList(const aclTensor *const *value, uint64_t size) {
     SIM_API;
-    return createList<aclTensorList, sim::TensorListObject>(__func__, Kind::TensorList, value, size);
+    return createList<aclTensorList, sim::TensorListObject>(__func__, Kind::TensorList, Kind::Tensor, value, size);
 }
 
 aclScalarList *aclCreateScalarList(const aclScalar *const *value, uint64_t size) {
     SIM_API;
-    return createList<aclScalarList, sim::ScalarListObject>(__func__, Kind::ScalarList, value, size);
+    return createList<aclScalarList, sim::ScalarListObject>(__func__, Kind::ScalarList, Kind::Scalar, value, size);
 }
 
 aclnnStatus aclDestroyScalar(const aclScalar *scalar) {

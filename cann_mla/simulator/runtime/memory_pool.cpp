@@ -57,7 +57,10 @@ aclError aclrtMemPoolFreeAsync(void *ptr, aclrtStream stream) {
     if (ptr == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "ptr is null");
     sim::StreamChoice choice = sim::chooseStream(stream);
     if (!choice) return fail(__func__, choice.status, choice.text);
-    if (auto fault = sim::rangeFault(ptr, 1)) return fail(__func__, ACL_ERROR_RT_PARAM_INVALID, *fault);
+    if (auto fault = sim::rangeFault(ptr, 1)) {
+        if (sim::strict()) sim::checker::freeing(ptr, false);
+        return fail(__func__, ACL_ERROR_RT_PARAM_INVALID, *fault);
+    }
     if (sim::strict()) sim::checker::freeingLater(ptr, choice.stream->lane());
     choice.stream->enqueue(__func__, [ptr] {
         if (auto rejection = sim::freeOnDevice(ptr, "aclrtMemPoolFreeAsync")) {

@@ -1,11 +1,15 @@
 // Notifies: flags that one stream sets and another waits for and clears.
+#include <atomic>
 #include <chrono>
+#include <deque>
 #include <string>
 #include <utility>
 
 #include "acl/acl_rt.h"
+#include "checker/unrecorded_waits.hpp"
 #include "core/entry.hpp"
 #include "core/handles.hpp"
+#include "core/settings.hpp"
 #include "runtime/context.hpp"
 #include "runtime/waiting.hpp"
 
@@ -15,12 +19,35 @@ using sim::StreamChoice;
 
 namespace {
 
-// Guarded by waitMutex().
+// Guarded by waitMutex(), all but what it is.
 struct Notify : sim::Object {
     bool set = false;
     int64_t queuedRecords = 0;
+    // In strict mode: records that were queued before the wait they serve, and waits that were queued before theirs.
+    int64_t sparedRecords = 0;
+    std::deque<std::shared_ptr<std::atomic<bool>>> earlyWaits;
     std::shared_ptr<const sim::checker::Clock> knows;  // what set it knew, in strict mode
 };
+
+// Each record ends one wait. Waits and records are paired in the order of their calls.
+void pairRecord(Notify &notify) {
+    if (notify.earlyWaits.empty()) {
+        ++notify.sparedRecords;
+    } else {
+        *notify.earlyWaits.front() = true;
+        notify.earlyWaits.pop_front();
+    }
+}
+
+void pairWait(aclrtNotify handle, Notify &notify, int32_t stream) {
+    if (notify.sparedRecords > 0) {
+        --notify.sparedRecords;
+        return;
+    }
+    auto recorded = std::make_shared<std::atomic<bool>>(false);
+    notify.earlyWaits.push_back(recorded);
+    sim::checker::keep({stream, Kind::Notify, handle, notify.made, sim::captureOrigin(stream), recorded});
+}
 
 }  // namespace
 
@@ -38,6 +65,7 @@ aclError aclrtCreateNotify(aclrtNotify *notify, uint64_t flag) {
 aclError aclrtDestroyNotify(aclrtNotify notify) {
     SIM_API;
     if (notify == nullptr) return fail(__func__, ACL_ERROR_INVALID_PARAM, "notify is null");
+    if (sim::strict()) sim::checker::tellUnrecordedWaits(notify);
     if (sim::retire(notify, Kind::Notify, {__func__})) return ACL_SUCCESS;
     return fail(__func__, ACL_ERROR_RT_INVALID_HANDLE, sim::badHandle(notify, Kind::Notify));
 }
@@ -50,6 +78,7 @@ aclError aclrtRecordNotify(aclrtNotify notify, aclrtStream stream) {
     if (!choice) return fail(__func__, choice.status, choice.text);
     std::lock_guard queueLock(sim::waitMutex());
     ++object->queuedRecords;
+    pairRecord(*object);
     choice.stream->enqueue(__func__, [object] {
         {
             std::lock_guard lock(sim::waitMutex());
@@ -69,12 +98,17 @@ aclError aclrtWaitAndResetNotify(aclrtNotify notify, aclrtStream stream, uint32_
     StreamChoice choice = sim::chooseStream(stream);
     if (!choice) return fail(__func__, choice.status, choice.text);
     sim::Stream *worker = choice.stream.get();
+    if (sim::strict()) {
+        std::lock_guard lock(sim::waitMutex());
+        pairWait(notify, *object, worker->id());
+    }
     choice.stream->enqueue(__func__, [object, worker, timeout] {
         std::unique_lock lock(sim::waitMutex());
         sim::Deadline deadline;
         if (timeout > 0) deadline = sim::Clock::now() + std::chrono::milliseconds(timeout);
         if (sim::waitInTask(
-                lock, *worker, deadline, [&] { return object->set; }, [&] { return object->queuedRecords == 0; })) {
+                lock, *worker, deadline, [&] { return object->set; }, [&] { return object->queuedRecords == 0; },
+                !sim::strict())) {
             object->set = false;
             sim::checker::learn(std::exchange(object->knows, nullptr));
         } else if (deadline && sim::Clock::now() >= *deadline) {

@@ -117,7 +117,7 @@ void Stream::abort() {
     for (const Task &task : dropped) {
         if (task.watched) checker::dropped(task.watched);
     }
-    if (strict()) checker::hostPasses(lane_);
+    if (strict()) checker::aborted(lane_);
     progress_.notify_all();
     wakeWaitingTasks();
 }

@@ -65,6 +65,8 @@ EXECUTOR = Thing("aclOpExecutor", "aclnnCastGetWorkspaceSize")
 QUANTISER = Thing("aclOpExecutor", "aclnnDynamicQuantGetWorkspaceSize")
 OPERATION = Thing("atb::Operation", "AtbRingMLAGetWorkspaceSize")
 MEMORY = Thing("device memory", "aclrtMalloc")
+POOL_MEMORY = Thing("device memory", "aclrtMemPoolMallocAsync")
+NOTIFY = Thing("notify", "aclrtCreateNotify")
 PINNED = Thing("pinned host memory", "aclrtMallocHost")
 STREAM = Thing("stream", "aclrtCreateStream")
 EVENT = Thing("event", "aclrtCreateEvent")
@@ -74,12 +76,15 @@ CATALOGUE = (
     #      rule                   program                                 about      broken by
     Defect("double-destroy", lifetime.double_destroy, TENSOR, "aclDestroyTensor"),
     Defect("double-destroy", lifetime.double_destroy_of_a_list_member, TENSOR, "aclDestroyTensor"),
+    Defect("double-destroy", lifetime.member_of_two_lists, TENSOR, "aclDestroyTensorList"),
     Defect("double-destroy", lifetime.double_destroy_of_a_stream, STREAM, "aclrtDestroyStream"),
     Defect("use-after-destroy", lifetime.use_after_destroy, TENSOR, "aclnnCastGetWorkspaceSize"),
+    Defect("use-after-destroy", lifetime.use_after_destroy_in_a_list, TENSOR, "aclCreateTensorList"),
     Defect("use-after-destroy", lifetime.use_after_destroy_of_an_event, EVENT, "aclrtStreamWaitEvent"),
     Defect("destroyed-list-member", lifetime.destroyed_list_member, TENSOR, "aclDestroyTensor"),
     Defect("leaked-list", lifetime.leaked_list, LIST, "aclFinalize"),
     Defect("tensor-destroyed-between-phases", lifetime.tensor_destroyed_between_phases, TENSOR, "aclDestroyTensor"),
+    Defect("tensor-destroyed-between-phases", lifetime.list_destroyed_between_phases, TENSOR, "aclDestroyTensorList"),
     Defect("executor-used-twice", lifetime.executor_used_twice, EXECUTOR, "aclnnCast"),
     Defect("executor-never-run", lifetime.executor_never_run, EXECUTOR, "aclFinalize"),
     Defect("repeatable-executor-leaked", lifetime.repeatable_executor_leaked, EXECUTOR, "aclFinalize"),
@@ -90,6 +95,8 @@ CATALOGUE = (
     Defect("freed-in-use", memory.atb_operand_freed_in_use, MEMORY, "aclrtFree"),
     Defect("use-after-free", memory.use_after_free, MEMORY, "aclnnCast"),
     Defect("use-after-free", memory.copy_after_free, MEMORY, "aclrtMemcpy"),
+    Defect("use-after-free", memory.pool_memory_used_behind_its_free, POOL_MEMORY, "aclrtMemsetAsync"),
+    Defect("double-free", memory.double_free_to_a_pool, POOL_MEMORY, "aclrtMemPoolFreeAsync"),
     Defect("double-free", memory.double_free, MEMORY, "aclrtFree"),
     Defect("host-pointer-for-device", memory.host_pointer_for_device, TENSOR, "aclnnCast"),
     Defect("device-pointer-for-host", memory.device_pointer_for_host, TENSOR, "AtbRingMLAGetWorkspaceSize"),
@@ -99,6 +106,7 @@ CATALOGUE = (
     Defect("workspace-too-small", memory.workspace_too_small, MEMORY, "aclnnCast"),
     Defect("workspace-too-small", memory.workspace_size_understated, EXECUTOR, "aclnnCast"),
     Defect("misaligned-address", memory.misaligned_address, TENSOR, "aclnnCast"),
+    Defect("view-leaves-storage", memory.read_past_the_end, MEMORY, "aclnnCast"),
     Defect("view-leaves-storage", memory.view_leaves_storage, TENSOR, "aclCreateTensor"),
     Defect("overlapping-copy", memory.overlapping_copy, MEMORY, "aclrtMemcpy"),
     Defect("copy-exceeds-buffer", memory.copy_exceeds_buffer, MEMORY, "aclrtMemcpy"),
@@ -108,11 +116,13 @@ CATALOGUE = (
     Defect("shared-workspace", order.shared_workspace, MEMORY, "aclnnCast"),
     Defect("read-before-writer", order.read_before_writer, MEMORY, "aclrtMemcpy"),
     Defect("event-never-recorded", order.event_never_recorded, EVENT, "aclrtStreamWaitEvent"),
+    Defect("event-never-recorded", order.notify_never_recorded, NOTIFY, "aclrtWaitAndResetNotify"),
     Defect("stream-destroyed-with-work", order.stream_destroyed_with_work, STREAM, "aclrtDestroyStream"),
     Defect("thread-without-device", order.thread_without_device, None, "aclrtMemsetAsync"),
     Defect("leak", process.leaked_memory, MEMORY, "aclFinalize"),
     Defect("leak", process.leaked_host_memory, PINNED, "aclFinalize"),
     Defect("leak", process.leaked_tensor, TENSOR, "aclFinalize"),
+    Defect("leak", process.leaked_living_list, LIST, "aclFinalize"),
     Defect("leak", process.leaked_array, ARRAY, "aclFinalize"),
     Defect("leak", process.leaked_event, EVENT, "aclFinalize"),
     Defect("init-twice", process.init_twice, PROCESS, "aclInit"),

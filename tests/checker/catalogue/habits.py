@@ -9,7 +9,7 @@ import numpy as np
 from cann_mla import c
 from catalogue.steps import (
     NBYTES,
-    Planned,
+    Attention,
     cast,
     destroy,
     malloc,
@@ -19,7 +19,6 @@ from catalogue.steps import (
     run_cast,
     streams,
     tensor,
-    tensor_list,
 )
 
 DEVICE_TO_DEVICE, DEVICE_TO_HOST = c.ACL_MEMCPY_DEVICE_TO_DEVICE, c.ACL_MEMCPY_DEVICE_TO_HOST
@@ -35,23 +34,13 @@ def tensors_destroyed_right_after_phase_two() -> None:
 
 def lists_destroyed_right_after_phase_two() -> None:
     """The list destroys its members; arrays and scalars are copied when they are made."""
-    with memory(*[NBYTES] * 4) as (a, b, d, e), streams() as (stream,):
-        query, out = (tensor(address, (1, 1, 1, 16), c.ACL_FLOAT16) for address in (a, b))
-        keys, values = (tensor_list(tensor(address, (1, 1, 2, 16), c.ACL_FLOAT16)) for address in (d, e))
-        lengths, planned = c.aclCreateIntArray(c.new("int64_t[]", [2]), 1), Planned()
-        c.aclnnFusedInferAttentionScoreV3GetWorkspaceSize(
-            query, keys, values, c.NULL, c.NULL, c.NULL, lengths, *[c.NULL] * 20,
-            1, 1.0, 2147483647, 2147483647, c.new("char[]", b"BNSD"), 1, 0, 1, 0, 0, False, 0, 0, out, c.NULL,
-            *planned.cells,
-        )  # fmt: skip
-        workspace = malloc(planned.workspace_size, None)
-        c.aclnnFusedInferAttentionScoreV3(workspace, planned.workspace_size, planned.executor, stream)
-        destroy(query, out)
-        c.aclDestroyTensorList(keys)
-        c.aclDestroyTensorList(values)
-        c.aclDestroyIntArray(lengths)
+    with streams() as (stream,):
+        attention = Attention()
+        attention.run(stream)
+        c.aclDestroyTensorList(attention.keys)
+        c.aclDestroyTensorList(attention.values)
         c.aclrtSynchronizeStream(stream)
-        c.aclrtFree(workspace)
+        attention.destroy()
 
 
 def plans_run_in_another_order() -> None:

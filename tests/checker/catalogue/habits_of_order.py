@@ -6,7 +6,7 @@ import threading
 
 import numpy as np
 
-from cann_mla import c
+from cann_mla import c, simulator
 from cann_mla.binding import abi
 from catalogue.steps import (
     NBYTES,
@@ -79,6 +79,37 @@ def event_recorded_again() -> None:
             c.aclrtStreamWaitEvent(first, event)
         c.aclrtSynchronizeDevice()
         c.aclrtDestroyEvent(event)
+
+
+def loop_that_waits_before_the_first_record() -> None:
+    """Each round waits until its buffer is free again; in the first there is nothing to wait for."""
+    with memory(*[NBYTES] * 4) as (source, target, *buffers), streams(2) as (loading, working):
+        filled, emptied = ([c.new("aclrtEvent *") for _ in buffers] for _ in range(2))
+        for event in filled + emptied:
+            c.aclrtCreateEventExWithFlag(event, c.ACL_EVENT_SYNC)
+        for buffer, ready, free in zip(buffers, filled, emptied, strict=True):
+            c.aclrtStreamWaitEvent(loading, free[0])
+            c.aclrtMemcpyAsync(buffer, NBYTES, source, NBYTES, DEVICE_TO_DEVICE, loading)
+            c.aclrtRecordEvent(ready[0], loading)
+            c.aclrtStreamWaitEvent(working, ready[0])
+            c.aclrtMemcpyAsync(target, NBYTES, buffer, NBYTES, DEVICE_TO_DEVICE, working)
+        c.aclrtSynchronizeDevice()
+        for event in filled + emptied:
+            c.aclrtDestroyEvent(event[0])
+
+
+def freed_behind_an_abort() -> None:
+    """A stream hangs; aborting it stops what ran, so that its memory may go."""
+    source, target, stream = malloc(), malloc(), new_stream()
+    x, y = tensor(source), tensor(target)
+    with simulator.inject("kernel:aclnnCast#1=hang"):
+        cast(x, y, stream)
+        c.aclrtSynchronizeStreamWithTimeout(stream, 10)
+        c.aclrtStreamAbort(stream)
+    c.aclrtFree(source)
+    c.aclrtFree(target)
+    c.aclrtDestroyStream(stream)
+    destroy(x, y)
 
 
 def freed_after_an_event() -> None:
@@ -180,6 +211,8 @@ HABITS_OF_ORDER = (
     readers_on_two_streams,
     order_through_a_chain_of_events,
     event_recorded_again,
+    loop_that_waits_before_the_first_record,
+    freed_behind_an_abort,
     freed_after_an_event,
     waiting_by_queries,
     waiting_through_a_host_function,

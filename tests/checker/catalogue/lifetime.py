@@ -10,6 +10,7 @@ from cann_mla import c
 from cann_mla.atb import AtbContext
 from catalogue.steps import (
     NBYTES,
+    Attention,
     Planned,
     RingMla,
     destroy,
@@ -77,6 +78,22 @@ def use_after_destroy_of_an_event(wrong: bool) -> None:
             c.aclrtDestroyEvent(event)
 
 
+def use_after_destroy_in_a_list(wrong: bool) -> None:
+    """A list is made of a tensor that is gone."""
+    x = tensor()  # made
+    if wrong:
+        c.aclDestroyTensor(x)
+    c.aclDestroyTensorList(tensor_list(x))  # broken
+
+
+def member_of_two_lists(wrong: bool) -> None:
+    """Two lists own one tensor, and both destroy it."""
+    x = tensor()  # made
+    lists = [tensor_list(x), tensor_list(x if wrong else tensor())]
+    for each in lists:
+        c.aclDestroyTensorList(each)  # broken
+
+
 def destroyed_list_member(wrong: bool) -> None:
     """A tensor is destroyed while the list that owns it lives."""
     x = tensor()  # made
@@ -107,6 +124,20 @@ def tensor_destroyed_between_phases(wrong: bool) -> None:
         run_cast(planned, stream)
         c.aclrtSynchronizeStream(stream)
         destroy(y) if wrong else destroy(x, y)
+
+
+def list_destroyed_between_phases(wrong: bool) -> None:
+    """The keys go with their list, before phase two."""
+    with streams() as (stream,):
+        attention = Attention()  # made
+        if wrong:
+            c.aclDestroyTensorList(attention.keys)  # broken
+        attention.run(stream)
+        c.aclrtSynchronizeStream(stream)
+        if not wrong:
+            c.aclDestroyTensorList(attention.keys)
+        c.aclDestroyTensorList(attention.values)
+        attention.destroy()
 
 
 def executor_used_twice(wrong: bool) -> None:

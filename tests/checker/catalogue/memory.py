@@ -13,9 +13,12 @@ from catalogue.steps import (
     destroy,
     malloc,
     memory,
+    memory_pool,
     moved,
+    new_event,
     one_length,
     plan_cast,
+    pool_malloc,
     run_cast,
     streams,
     tensor,
@@ -73,12 +76,36 @@ def copy_after_free(wrong: bool) -> None:
         c.aclrtFree(source)
 
 
+def pool_memory_used_behind_its_free(wrong: bool) -> None:
+    """One stream gives memory back to its pool; another one, which waits for that, still uses it."""
+    with memory_pool() as pool, streams(2) as (first, second):
+        address, event = pool_malloc(pool, first), new_event()  # made
+        if wrong:
+            c.aclrtMemPoolFreeAsync(address, first)
+        c.aclrtRecordEvent(event, first)
+        c.aclrtStreamWaitEvent(second, event)
+        c.aclrtMemsetAsync(address, NBYTES, 0, NBYTES, second)  # broken
+        if not wrong:
+            c.aclrtMemPoolFreeAsync(address, second)
+        c.aclrtSynchronizeDevice()
+        c.aclrtDestroyEvent(event)
+
+
 def double_free(wrong: bool) -> None:
     """Memory is freed twice."""
     address = malloc()  # made
     c.aclrtFree(address)
     if wrong:
         c.aclrtFree(address)  # broken
+
+
+def double_free_to_a_pool(wrong: bool) -> None:
+    """Memory of a pool is freed at once, and then in the order of its stream."""
+    with memory_pool() as pool, streams() as (stream,):
+        address = pool_malloc(pool, stream)  # made
+        c.aclrtFree(address)
+        if wrong:
+            c.aclrtMemPoolFreeAsync(address, stream)  # broken
 
 
 def host_pointer_for_device(wrong: bool) -> None:
@@ -140,6 +167,18 @@ def out_of_bounds_write(wrong: bool) -> None:
         cast(x, y, stream)  # broken
         c.aclrtSynchronizeStream(stream)
         c.aclrtFree(target)
+        destroy(x, y)
+
+
+def read_past_the_end(wrong: bool) -> None:
+    """The input has more elements than there is memory behind it."""
+    with memory(2 * NBYTES) as (target,), streams() as (stream,):
+        source = malloc(NBYTES)  # made
+        shape = (8, 8) if wrong else (4, 8)
+        x, y = tensor(source, shape), tensor(target, shape)
+        cast(x, y, stream)  # broken
+        c.aclrtSynchronizeStream(stream)
+        c.aclrtFree(source)
         destroy(x, y)
 
 

@@ -14,6 +14,7 @@ from catalogue.steps import (
     malloc,
     memory,
     new_event,
+    new_notify,
     new_stream,
     plan_cast,
     run_cast,
@@ -95,6 +96,22 @@ def event_never_recorded(wrong: bool) -> None:
             c.aclrtRecordEvent(event, first)  # or the stream would wait for ever
         c.aclrtSynchronizeDevice()
         c.aclrtDestroyEvent(event)
+
+
+def notify_never_recorded(wrong: bool) -> None:
+    """A notify is recorded once, and waited for twice."""
+    with streams(2) as (first, second):
+        notify = new_notify()  # made
+        c.aclrtRecordNotify(notify, first)
+        c.aclrtWaitAndResetNotify(notify, second, 0)
+        if not wrong:
+            c.aclrtRecordNotify(notify, first)
+        c.aclrtWaitAndResetNotify(notify, second, 0)  # broken
+        if wrong:
+            c.aclrtSynchronizeStreamWithTimeout(second, 10)
+            c.aclrtRecordNotify(notify, first)  # or the stream would wait for ever
+        c.aclrtSynchronizeDevice()
+        c.aclrtDestroyNotify(notify)
 
 
 def stream_destroyed_with_work(wrong: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cann_mla import c
-from catalogue.steps import NBYTES, malloc, new_event, tensor
+from catalogue.steps import NBYTES, malloc, new_event, tensor, tensor_list
 
 
 def leaked_memory(wrong: bool) -> None:
@@ -18,6 +18,13 @@ def leaked_tensor(wrong: bool) -> None:
     x = tensor()  # made
     if not wrong:
         c.aclDestroyTensor(x)
+
+
+def leaked_living_list(wrong: bool) -> None:
+    """A list is never destroyed, and its member lives on with it."""
+    members = tensor_list(tensor())  # made
+    if not wrong:
+        c.aclDestroyTensorList(members)
 
 
 def leaked_event(wrong: bool) -> None:

@@ -69,6 +69,13 @@ def new_event() -> Any:
     return event[0]
 
 
+def new_notify() -> Any:
+    """A notify."""
+    notify = c.new("aclrtNotify *")
+    c.aclrtCreateNotify(notify, c.ACL_NOTIFY_DEFAULT)
+    return notify[0]
+
+
 def tensor(
     address: Any = c.NULL,
     shape: tuple[int, ...] = SHAPE,
@@ -89,6 +96,23 @@ def tensor(
 def tensor_list(*members: Any) -> Any:
     """An aclTensorList, which owns its members from now on."""
     return c.aclCreateTensorList(c.new("aclTensor *[]", members), len(members))
+
+
+@contextmanager
+def memory_pool() -> Iterator[Any]:
+    """A pool of memory of device 0 for a block."""
+    pool, properties = c.new("aclrtMemPool *"), c.new("aclrtMemPoolProps *")
+    properties.location.type = c.ACL_MEM_LOCATION_TYPE_DEVICE
+    c.aclrtMemPoolCreate(pool, properties)
+    yield pool[0]
+    c.aclrtMemPoolDestroy(pool[0])
+
+
+def pool_malloc(pool: Any, stream: Any, nbytes: int = NBYTES) -> Any:
+    """Memory of a pool, in the order of a stream."""
+    address = c.new("void **")
+    c.aclrtMemPoolMallocAsync(address, nbytes, pool, stream)
+    return address[0]
 
 
 class Planned:
@@ -132,6 +156,35 @@ def destroy(*tensors: Any) -> None:
     """Destroy aclTensors."""
     for each in tensors:
         c.aclDestroyTensor(each)
+
+
+class Attention:
+    """Phase one of attention over two keys of one head: small, with operands in lists and lengths in an array."""
+
+    def __init__(self) -> None:
+        self._own = [malloc() for _ in range(4)]
+        query, out, key, value = self._own
+        self._operands = [tensor(address, (1, 1, 1, 16), c.ACL_FLOAT16) for address in (query, out)]
+        self.keys, self.values = (tensor_list(tensor(each, (1, 1, 2, 16), c.ACL_FLOAT16)) for each in (key, value))
+        self._lengths, self._planned = c.aclCreateIntArray(c.new("int64_t[]", [2]), 1), Planned()
+        c.aclnnFusedInferAttentionScoreV3GetWorkspaceSize(
+            self._operands[0], self.keys, self.values, c.NULL, c.NULL, c.NULL, self._lengths, *[c.NULL] * 20,
+            1, 1.0, 2147483647, 2147483647, c.new("char[]", b"BNSD"), 1, 0, 1, 0, 0, False, 0, 0,
+            self._operands[1], c.NULL, *self._planned.cells,
+        )  # fmt: skip
+        self._own.append(malloc(self._planned.workspace_size, None))
+
+    def run(self, stream: Any) -> None:
+        """Phase two."""
+        workspace = self._own[-1]
+        c.aclnnFusedInferAttentionScoreV3(workspace, self._planned.workspace_size, self._planned.executor, stream)
+
+    def destroy(self) -> None:
+        """Destroy what belongs to it, but for the two lists."""
+        destroy(*self._operands)
+        c.aclDestroyIntArray(self._lengths)
+        for address in self._own:
+            c.aclrtFree(address)
 
 
 class RingMla:
