@@ -2,7 +2,10 @@
 
 #include <cstdio>
 #include <cstring>
+#include <map>
 #include <mutex>
+#include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -19,9 +22,14 @@ namespace {
 
 constexpr size_t kKept = 1000;
 
+// What is equal in two findings that are the same mistake, met again: rule, creating call, breaking call, and the kind of
+// the object or else what is said.
+using Mistake = std::tuple<std::string, std::string, const Place *, std::string, const Place *, std::string>;
+
 // Findings since the process, or a watch, began.
 struct Scope {
-    std::vector<KeptFinding> kept;
+    std::vector<KeptFinding> kept;    // the first ones
+    std::map<Mistake, size_t> known;  // all; with their places in `kept`
     FindingTotals totals;
     std::optional<Failure> firstFailure;
 };
@@ -36,13 +44,12 @@ State &state() {
     return instance;
 }
 
-bool sameCall(const Origin &a, const Origin &b) { return a.place == b.place && std::strcmp(a.api, b.api) == 0; }
-
-// The same mistake, met again. Calls whose places are not known are never taken for the same.
-bool isRepeat(const Finding &a, const Finding &b) {
-    if (a.made.place == nullptr && a.broken.place == nullptr) return false;
-    return std::strcmp(a.rule, b.rule) == 0 && sameCall(a.made, b.made) && sameCall(a.broken, b.broken) &&
-           a.object.kind == b.object.kind && (!a.object.kind.empty() || a.what == b.what);
+// Null: calls whose places are not known are never taken for the same.
+std::optional<Mistake> mistakeIn(const Finding &finding) {
+    const Origin &made = finding.made, &broken = finding.broken;
+    if (made.place == nullptr && broken.place == nullptr) return std::nullopt;
+    const std::string &about = finding.object.kind.empty() ? finding.what : finding.object.kind;
+    return Mistake{finding.rule, made.api, made.place, broken.api, broken.place, about};
 }
 
 // Failing is one of the answers of such a call.
@@ -65,10 +72,12 @@ std::optional<KeptFinding> keep(Finding finding, size_t count) {
     Scope &scope = all.scopes.back();
     scope.totals.occurrences += count;
     if (!ruleOf(finding.rule).advice) scope.totals.failing += count;
-    for (KeptFinding &known : scope.kept) {
-        if (!isRepeat(known.finding, finding)) continue;
-        known.count += count;
-        return std::nullopt;
+    if (auto mistake = mistakeIn(finding)) {
+        auto [known, isNew] = scope.known.try_emplace(*mistake, scope.kept.size());
+        if (!isNew) {
+            if (known->second < kKept) scope.kept[known->second].count += count;
+            return std::nullopt;
+        }
     }
     ++scope.totals.findings;
     KeptFinding kept{std::move(finding), count, scope.firstFailure};

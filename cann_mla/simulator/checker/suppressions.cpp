@@ -95,6 +95,7 @@ std::string loadSuppressions(const std::string &path) {
         if (!wrong.empty()) return path + ":" + std::to_string(number) + ": " + wrong;
         if (!suppression.rule.empty()) found.push_back(std::move(suppression));
     }
+    if (file.bad()) return "cannot read " + path;  // a folder
     std::lock_guard lock(suppressions().mutex);
     auto &all = suppressions().all;
     all.insert(all.end(), found.begin(), found.end());
