@@ -75,7 +75,7 @@ int firstStridedAxis(const Tensor &t) {
     for (int i = static_cast<int>(t.shape.size()) - 1; i >= 0; --i) {
         if (t.shape[i] == 1) continue;
         if (t.strides[i] != dense) return i;
-        dense *= t.shape[i];
+        if (__builtin_mul_overflow(dense, t.shape[i], &dense)) dense = INT64_MAX;  // nobody holds such a tensor
     }
     return -1;
 }
