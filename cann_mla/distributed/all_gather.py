@@ -20,7 +20,7 @@ def all_gather_attention(
     """
     split, rank, keys = attention.split, attention.exchange.rank, (key_split1, key_split2, value)
     layouts = attention.layouts([split.tokens(r) for r in range(split.ranks)], keys)
-    with ExitStack() as owner:
+    with attention.all_keys(), ExitStack() as owner:
         own = attention.own(keys, owner)
         gathered = [own if r == rank else attention.room(layouts[r], owner) for r in range(split.ranks)]
         pending = attention.exchange.all_gather(own, gathered)

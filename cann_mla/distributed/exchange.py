@@ -9,9 +9,12 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from cann_mla.checks import finite
 from cann_mla.runtime.stream import Stream
 from cann_mla.tensor import Tensor
 
+POLL_SECONDS = 2e-4  # between two looks at a transfer: the cores are the kernel's
+_LONGEST_WAIT = 2_000_000
 Array = npt.NDArray[Any]
 Block = TypeVar("Block")
 """An array in the memory that a transport works with: an ndarray on the host, or a Tensor on the device."""
@@ -91,9 +94,10 @@ class HostBlocks:
 
 def check_timeout(timeout: float) -> float:
     """Refuse what is no time to wait, in seconds."""
-    if not timeout > 0:
-        raise ValueError(f"timeout must be above 0 seconds, not {timeout}")
-    return float(timeout)
+    seconds = finite("timeout", timeout)
+    if not 0 < seconds <= _LONGEST_WAIT:
+        raise ValueError(f"timeout is {timeout}; allowed is above 0 and up to {_LONGEST_WAIT} seconds")
+    return seconds
 
 
 def check_gathered(received: Sequence[Any], size: int) -> None:

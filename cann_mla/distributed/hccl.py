@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from threading import Thread
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 from cann_mla.binding import abi
 from cann_mla.checks import instance, whole
 from cann_mla.distributed.exchange import (
+    POLL_SECONDS,
     Array,
     ExchangeError,
     ExchangeTimeoutError,
@@ -222,7 +224,11 @@ class HcclExchange(Owner):
         if blocks:
             with on_context(self._library, stream._context):
                 status = self._library.HcclBatchSendRecv(items, len(blocks), self.handle, stream.handle)
-                self._checked(what, lambda: self._library.check(status, "HcclBatchSendRecv", "exchange keys"))
+                try:
+                    self._library.check(status, "HcclBatchSendRecv", "exchange keys")
+                except CannError as error:
+                    self._failed = True
+                    raise self._error(what, error) from error
             stream._launches.append("HcclBatchSendRecv")
             stream.keep([block.memory for _, _, block in blocks])
         return HcclPending(self, what)
@@ -231,23 +237,30 @@ class HcclExchange(Owner):
     def _where(self) -> str:
         return f"rank {self._rank} of {self._size}"
 
-    def _checked(self, what: str, call: Callable[[], None]) -> None:
-        try:
-            call()
-        except CannError as error:
-            self._failed = True
-            raise self._error(what, error) from error
-
     def _error(self, what: str, error: CannError) -> ExchangeError:
         if error.status_name not in _TIMEOUTS:
             return ExchangeError(f"{self._where} failed {what}: {error}")
+        return self._late(what, f"\n{error}")
+
+    def _late(self, what: str, why: str = "") -> ExchangeTimeoutError:
         return ExchangeTimeoutError(
             f"{self._where} waited {self._timeout:g} s, or the timeout of HCCL, {what}; a rank is dead, or a step of "
-            f"it takes longer: look at its output, or give HcclExchange a longer timeout\n{error}"
+            f"it takes longer: look at its output, or give HcclExchange a longer timeout{why}"
         )
 
     def _wait(self, what: str) -> None:
-        self._checked(what, lambda: self._stream.synchronize(self._timeout))
+        """Look at the stream time and again, because Python hears no Ctrl-C in a C function that waits."""
+        deadline = time.monotonic() + self._timeout
+        try:
+            while not self._stream.query():
+                if time.monotonic() > deadline:
+                    raise self._late(what)
+                time.sleep(POLL_SECONDS)
+        except BaseException as error:
+            self._failed = True  # given up, by Ctrl-C too: closing must not wait for it again
+            if isinstance(error, CannError):
+                raise self._error(what, error) from error
+            raise
 
     def _release(self, handle: Any) -> None:
         library, stream = self._library, self._stream

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from cann_mla.distributed.exchange import (
+    POLL_SECONDS,
     Array,
     ExchangeError,
     ExchangeTimeoutError,
@@ -19,7 +20,6 @@ from cann_mla.distributed.exchange import (
 
 Message = tuple[int, Sequence[Array]]
 """Another rank, and the blocks that go there or come from there."""
-POLL_SECONDS = 2e-4  # between two looks at the requests: the cores are the kernel's
 
 
 class MpiExchange(HostBlocks):
@@ -49,7 +49,6 @@ class MpiExchange(HostBlocks):
         self._mpi = mpi4py_module("MpiExchange")
         self._comm = self._mpi.COMM_WORLD.Dup() if comm is None else comm
         self._timeout = check_timeout(timeout)
-        self._abandoned: list[Any] = []  # with their blocks, which MPI may still touch
 
     @property
     def rank(self) -> int:
@@ -77,6 +76,7 @@ class MpiExchange(HostBlocks):
     def _start(self, what: str, sent: list[Message], received: list[Message], step: int) -> MpiPending:
         """Post all blocks of all messages; the tag tells steps and blocks apart."""
         pending = MpiPending(self, what)
+        _under_way.add(pending)
         try:
             for peer, blocks in received:
                 for index, block in enumerate(blocks):
@@ -105,7 +105,9 @@ class MpiPending:
         self._expected.append(expected)
 
     def wait(self) -> None:
-        """See :meth:`.Pending.wait`."""
+        """See :meth:`.Pending.wait`. Once it has returned, or found a message of another size, it does nothing."""
+        if self not in _under_way:
+            return
         exchange, mpi = self._exchange, self._exchange._mpi
         statuses = [mpi.Status() for _ in self._requests]
         deadline = time.monotonic() + exchange._timeout
@@ -113,7 +115,6 @@ class MpiPending:
         try:
             while not mpi.Request.Testall(self._requests, statuses):
                 if time.monotonic() > deadline:
-                    exchange._abandoned += self._requests
                     raise ExchangeTimeoutError(
                         f"{where} waited {exchange._timeout:g} s {self._what}; a rank is dead, or a step of it takes "
                         "longer: look at its output, or give MpiExchange a longer timeout"
@@ -121,12 +122,17 @@ class MpiPending:
                 time.sleep(POLL_SECONDS)
         except mpi.Exception as error:
             raise ExchangeError(f"{where} failed {self._what}: {error}") from error
+        _under_way.remove(self)
         for expected, status in zip(self._expected, statuses, strict=True):
             if expected is not None and (got := status.Get_count(mpi.BYTE)) != expected:
                 raise ExchangeError(
                     f"{where} received {got} bytes instead of {expected} {self._what}; "
                     "all ranks must be given the same lengths, heads and dtype"
                 )
+
+
+_under_way: set[MpiPending] = set()
+"""Transfers that MPI may still work on, whoever has given them up, with the blocks that it reads and writes."""
 
 
 def _bytes(block: Array) -> Array:

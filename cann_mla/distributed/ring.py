@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
+from cann_mla.checks import whole_numbers
 from cann_mla.distributed.exchange import Array
 from cann_mla.distributed.shard import KeyLayout, ShardAttention
 from cann_mla.tensor import Tensor
@@ -32,8 +33,8 @@ def ring_attention(
 
     Raises
     ------
-    ValueError
-        If shapes or dtypes contradict the split.
+    TypeError, ValueError
+        If shapes or dtypes contradict the split; no message has gone out then.
     ExchangeError
         If a message does not come, or not in time (:class:`.ExchangeTimeoutError`).
     CannError
@@ -74,6 +75,9 @@ def ring_context(
     As :func:`ring_attention`.
     """
     sequences = len(attention.split.lengths)
+    lengths = [whole_numbers(f"lengths[{rank}]", of_rank) for rank, of_rank in enumerate(lengths)]
+    if min((n for of_rank in lengths for n in of_rank), default=0) < 0:
+        raise ValueError(f"lengths {lengths} hold a negative one")
     if [len(of_rank) for of_rank in lengths] != [sequences] * attention.split.ranks:
         raise ValueError(f"lengths must hold {attention.split.ranks} ranks of {sequences} sequences, not {lengths}")
     keys = (key_split1, key_split2, value)
@@ -93,7 +97,7 @@ def _go_round(
 ) -> None:
     """P steps: start to pass the keys on, queue the kernels over them, then wait for both."""
     exchange = attention.exchange
-    with ExitStack() as everything:
+    with attention.all_keys(), ExitStack() as everything:
         holding = everything.enter_context(ExitStack())
         held = attention.own(own, holding)
         for step in range(exchange.size):

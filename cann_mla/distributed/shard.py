@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from cann_mla.checks import instance
 from cann_mla.distributed.exchange import Array, Exchange
 from cann_mla.distributed.schedule import block_calls
 from cann_mla.distributed.zigzag import ZigZag
 from cann_mla.dtypes import dtype
+from cann_mla.ops.call import check_rank
 from cann_mla.ops.ring_mla import (
     NATURAL_SCALE,
     NOPE_SIZE,
@@ -52,10 +54,11 @@ class KeyLayout(NamedTuple):
 
         Raises
         ------
-        ValueError
-            If one of them has another shape or dtype than the layout.
+        TypeError, ValueError
+            If one of them is no operand, or has another shape or dtype than the layout.
         """
         for name, given, shape in zip(KEY_NAMES, keys, self.shapes, strict=True):
+            check_rank(name, given, 3)
             if tuple(given.shape) != shape or dtype(given.dtype) != dtype(self.dtype):
                 raise ValueError(
                     f"{name} must be {self.dtype} {list(shape)} on this rank, not {given.dtype} {list(given.shape)}"
@@ -98,10 +101,17 @@ class ShardAttention:
         stream: Stream,
         qk_scale: float = NATURAL_SCALE,
     ) -> None:
+        instance("split", split, ZigZag)
+        instance("stream", stream, Stream)
         if split.ranks != exchange.size:
             raise ValueError(f"the split is over {split.ranks} ranks, the exchange has {exchange.size}")
         self.split, self.exchange, self.stream = split, exchange, stream
+        for name, query in (("query_split1", query_split1), ("query_split2", query_split2)):
+            instance(name, query, np.ndarray)
+            check_rank(name, query, 3)
         self.dtype = query_split1.dtype
+        self._heads = query_split1.shape[1]
+        self._unfinished = False
         self._scale = qk_scale
         self._chunks = split.chunks(exchange.rank)
         tokens = split.tokens(exchange.rank)
@@ -121,12 +131,20 @@ class ShardAttention:
 
     def layouts(self, tokens: Sequence[int], keys: Sequence[Array | Tensor]) -> list[KeyLayout]:
         """Keys of each rank, `tokens` of them, all with as many heads as those of this one, which are checked."""
-        shape = tuple(keys[0].shape)
-        if len(shape) != 3:
-            raise ValueError(f"key_split1 must have the shape (T, Hk, {NOPE_SIZE}), not {shape}")
-        layouts = [KeyLayout(n, shape[1], self.dtype) for n in tokens]
+        check_rank(KEY_NAMES[0], keys[0], 3)
+        heads = keys[0].shape[1]
+        layouts = [KeyLayout(n, heads, self.dtype) for n in tokens]
         layouts[self.exchange.rank].check(keys)
+        if heads < 1 or self._heads % heads:
+            raise ValueError(f"{heads} heads of keys do not divide {self._heads} heads of queries")
         return layouts
+
+    @contextmanager
+    def all_keys(self) -> Iterator[None]:
+        """What happens inside takes in the keys of all ranks, or leaves no result that could be taken for one."""
+        self._unfinished = True
+        yield
+        self._unfinished = False
 
     def own(self, keys: Sequence[Array | Tensor], owner: ExitStack) -> list[Any]:
         """The keys of this rank as blocks of the exchange."""
@@ -192,8 +210,13 @@ class ShardAttention:
         Raises
         ------
         RuntimeError
-            If the queries have not attended to anything yet.
+            If the queries have not attended to anything yet, or only to some of the keys because of an error.
         """
+        if self._unfinished:
+            raise RuntimeError(
+                "the keys of some ranks are missing from the result, because passing them on ended with an error; "
+                "make a new ShardAttention"
+            )
         self.stream.synchronize()
         outputs, lses = [], []
         for chunk, result in zip(self._chunks, self._results, strict=True):

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from cann_mla.checks import whole, whole_numbers
+
 
 @dataclass(frozen=True)
 class ZigZag:
@@ -27,6 +29,8 @@ class ZigZag:
 
     Raises
     ------
+    TypeError
+        If a length, or the number of ranks, is no integer.
     ValueError
         If there is no sequence, a sequence has no token, or there is no rank.
 
@@ -41,8 +45,8 @@ class ZigZag:
     ranks: int
 
     def __init__(self, lengths: Sequence[int], ranks: int) -> None:
-        object.__setattr__(self, "lengths", tuple(map(int, lengths)))
-        object.__setattr__(self, "ranks", int(ranks))
+        object.__setattr__(self, "lengths", whole_numbers("lengths", lengths))
+        object.__setattr__(self, "ranks", whole("ranks", ranks))
         if min(self.lengths, default=0) < 1:
             raise ValueError(f"every sequence needs a token, and there must be one; got lengths {list(self.lengths)}")
         if self.ranks < 1:
@@ -50,8 +54,7 @@ class ZigZag:
 
     def chunks(self, rank: int) -> tuple[int, int]:
         """Numbers of the early and the late chunk of a rank."""
-        if not 0 <= rank < self.ranks:
-            raise ValueError(f"rank {rank} is not one of 0..{self.ranks - 1}")
+        whole("rank", rank, 0, self.ranks - 1)
         return rank, 2 * self.ranks - 1 - rank
 
     def start(self, sequence: int, chunk: int) -> int:
@@ -60,6 +63,7 @@ class ZigZag:
 
     def chunk_lengths(self, chunk: int) -> tuple[int, ...]:
         """Tokens of a chunk, for each sequence."""
+        whole("chunk", chunk, 0, 2 * self.ranks - 1)
         return tuple(self.start(s, chunk + 1) - self.start(s, chunk) for s in range(len(self.lengths)))
 
     def chunk_rows(self, chunk: int) -> npt.NDArray[np.int64]:
@@ -99,4 +103,7 @@ class ZigZag:
         if len(shards) != self.ranks:
             raise ValueError(f"{len(shards)} shards were given for {self.ranks} ranks")
         rows = np.concatenate([self.rows(rank) for rank in range(self.ranks)])
+        if sum(shard.shape[axis] for shard in shards) != len(rows):
+            sizes = [shard.shape[axis] for shard in shards]
+            raise ValueError(f"the shards have {sizes} tokens; the sequences have {len(rows)}")
         return np.take(np.concatenate(shards, axis), np.argsort(rows), axis)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack
+from threading import Event
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -133,6 +135,35 @@ def test_a_message_that_never_comes(on_hccl: Any) -> None:
     assert 0.5 <= given_up[0] < 20
 
 
+def test_an_interrupted_wait_is_given_up_at_once(on_hccl: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cann_mla.distributed.hccl, "time", SimpleNamespace(sleep=interrupt, monotonic=time.monotonic))
+    over = Event()
+    took: list[float] = []
+
+    def body(exchange: HcclExchange) -> None:
+        if exchange.rank == 1:
+            over.wait(20)
+            return
+        start = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            in_ring(exchange, np.zeros(4, np.float16))
+        exchange.close()
+        took.append(time.monotonic() - start)
+        over.set()
+
+    on_hccl(2, body, timeout=30)
+    assert took[0] < 10
+
+
+@pytest.mark.parametrize("timeout", [0, -1, float("inf"), float("nan"), 3e6, "5", True, None])
+def test_no_time_to_wait(timeout: Any) -> None:
+    with cann_mla.Device(0), pytest.raises((TypeError, ValueError), match="timeout"):
+        HcclExchange(HcclExchange.root_info(), 0, 1, timeout=timeout)
+
+
 def test_a_rank_that_ends(on_hccl: Any) -> None:
     def body(exchange: HcclExchange) -> None:
         if exchange.rank == 0:
@@ -166,7 +197,7 @@ def test_refusals() -> None:
             HcclExchange(bytes(4108), 0, 1)
         with pytest.raises(ValueError, match="rank"):
             HcclExchange(root_info, 2, 2)
-        with pytest.raises(ValueError, match="timeout must be above 0"):
+        with pytest.raises(ValueError, match="timeout is 0; allowed is above 0"):
             HcclExchange(root_info, 0, 1, timeout=0)
         with HcclExchange(root_info, 0, 1) as exchange:
             pass

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
 import subprocess
 import sys
 import time
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ import numpy as np
 import pytest
 
 import cann_mla
-from cann_mla.distributed import HcclExchange, MpiExchange
+from cann_mla.distributed import HcclExchange, MpiExchange, mpi
 
 PROGRAM = Path(__file__).with_name("rank_program.py")
 SAMPLE = Path(__file__).parents[2] / "samples" / "ring_mla_mpi.py"
@@ -95,6 +97,33 @@ def test_the_sample(transport: str) -> None:
     done = mpiexec(4, SAMPLE, "--exchange", transport)
     assert done.returncode == 0, done.stderr
     assert "the ring and one rank agree within 0.0" in done.stdout
+
+
+def test_mpi_keeps_the_blocks_of_a_transfer_that_was_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    from mpi4py import MPI
+
+    exchange = MpiExchange(MPI.COMM_SELF)
+    block = np.zeros(1000, np.float32)
+    alive = weakref.ref(block)
+    pending = exchange._start("to wait for nobody", [], [(0, [block])], 7)
+    with monkeypatch.context() as patch:
+        patch.setattr("cann_mla.distributed.mpi.time.sleep", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            pending.wait()
+    del block, pending
+    gc.collect()
+    held = alive()
+    assert held is not None  # MPI writes to it as soon as the message comes
+    exchange._start("to be late", [(0, [np.ones(1000, np.float32)])], [], 7).wait()
+    left = [transfer for transfer in mpi._under_way if transfer._exchange is exchange]
+    left[0].wait()
+    assert (held == 1).all()
+    left[0].wait()  # nothing left to do
+    assert left[0] not in mpi._under_way
+
+
+def interrupt(seconds: float) -> None:
+    raise KeyboardInterrupt
 
 
 def test_without_mpi4py(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,9 +90,40 @@ def test_refusals(on_ranks: Any, problem: Any) -> None:
                     attention.result()
                 with pytest.raises(ValueError, match=r"value must be bfloat16 \[8, 2, 128\] on this rank"):
                     ring_attention(attention, k[0], k[1], k[1])
-                with pytest.raises(ValueError, match=r"key_split1 must have the shape \(T, Hk, 128\), not \(8, 256\)"):
+                with pytest.raises(ValueError, match=r"key_split1 has shape \(8, 256\); it must have 3 dimensions"):
                     ring_attention(attention, k[0].reshape(8, -1), *k[1:])
                 with pytest.raises(ValueError, match="1 ranks of 1 sequences"):
                     ring_context(attention, *k, [(4, 4)])
+                with pytest.raises(TypeError, match=r"lengths\[0\]\[0\] takes an integer; got float 8\.0"):
+                    ring_context(attention, *k, [[8.0]])
+                with pytest.raises(ValueError, match="hold a negative one"):
+                    ring_context(attention, *k, [[-8]])
+                with pytest.raises(TypeError, match="value must be a Tensor or a NumPy array, not NoneType"):
+                    ring_attention(attention, *k[:2], None)
+                with pytest.raises(ValueError, match="3 heads of keys do not divide 2 heads of queries"):
+                    ring_attention(attention, *(part[:, [0, 0, 0]] for part in k))
+
+    on_ranks(1, body)
+
+
+@pytest.mark.parametrize("variant", [ring_attention, all_gather_attention])
+def test_what_was_interrupted_leaves_no_result(variant: Any, on_ranks: Any, problem: Any) -> None:
+    given = problem([8])
+
+    def body(exchange: Any) -> None:
+        with (
+            cann_mla.Device(0),
+            cann_mla.Stream() as stream,
+            ShardAttention(ZigZag([8], 1), exchange, *given.queries, stream=stream) as attention,
+        ):
+            ring_attention(attention, *given.keys)
+            attention.attend_shard = interrupt  # type: ignore[method-assign]
+            with pytest.raises(KeyboardInterrupt):
+                variant(attention, *given.keys)
+            with pytest.raises(RuntimeError, match="keys of some ranks are missing"):
+                attention.result()
+
+    def interrupt(*arguments: Any) -> None:
+        raise KeyboardInterrupt
 
     on_ranks(1, body)

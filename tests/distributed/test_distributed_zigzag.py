@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -63,10 +65,21 @@ def test_refused_splits(lengths: list[int], ranks: int) -> None:
 
 def test_refused_ranks_and_shards() -> None:
     split = ZigZag([8], 2)
-    with pytest.raises(ValueError, match=r"rank 2 is not one of 0\.\.1"):
+    with pytest.raises(ValueError, match="rank is 2; allowed is 0 to 1"):
         split.rows(2)
     with pytest.raises(ValueError, match="1 shards were given for 2 ranks"):
         split.join([np.arange(8)])
+    with pytest.raises(ValueError, match=r"the shards have \[4, 3\] tokens; the sequences have 8"):
+        split.join([np.arange(4), np.arange(3)])
+    for chunk in (-1, 4):
+        with pytest.raises(ValueError, match="allowed is 0 to 3"):
+            split.chunk_lengths(chunk)
+
+
+@pytest.mark.parametrize(("lengths", "ranks"), [([2.7], 2), (["3"], 2), ([True], 2), (8, 2), ([8], 2.5), ([8], "2")])
+def test_nothing_is_rounded_to_a_number(lengths: Any, ranks: Any) -> None:
+    with pytest.raises(TypeError, match=r"takes (an integer|a sequence of integers)"):
+        ZigZag(lengths, ranks)
 
 
 def test_calls_of_four_ranks_by_hand() -> None:
