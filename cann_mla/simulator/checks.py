@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -91,7 +92,7 @@ def watch(*, leaks: bool = False) -> Iterator[Watch]:
     """Check a piece of code in strict mode.
 
     Findings of the block belong to the watch: they are not printed, and do not fail the process. The block is that of
-    all threads.
+    all threads; where watches of several threads overlap, a finding belongs to the one that began last.
 
     Parameters
     ----------
@@ -108,7 +109,7 @@ def watch(*, leaks: bool = False) -> Iterator[Watch]:
     kept = set(_cached()) if leaks else set()
     library.cannMlaSimBeginWatch()
     watching = Watch()
-    before = set_strict(True)
+    _switch_on_for(watching)
     try:
         yield watching
     finally:
@@ -116,9 +117,29 @@ def watch(*, leaks: bool = False) -> Iterator[Watch]:
             gc.collect()
             _drop_caches_but(kept)
             library.cannMlaSimReportLeaksSince(mark)
-        set_strict(before)
+        _switch_back_after(watching)
         watching._findings = findings()
         library.cannMlaSimEndWatch()
+
+
+_open: list[tuple[Watch, bool]] = []  # watches, and whether strict mode was on before each; the last began last
+_open_lock = threading.Lock()
+
+
+def _switch_on_for(watching: Watch) -> None:
+    with _open_lock:
+        _open.append((watching, set_strict(True)))
+
+
+def _switch_back_after(watching: Watch) -> None:
+    # Watches of several threads end in any order: strict mode stays on for those that go on.
+    with _open_lock:
+        index = next(index for index, (other, _) in enumerate(_open) if other is watching)
+        _, before = _open.pop(index)
+        if index == len(_open):
+            set_strict(before)
+        else:
+            _open[index] = (_open[index][0], before)
 
 
 def _cached() -> Iterable[Owner]:

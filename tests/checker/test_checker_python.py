@@ -243,6 +243,30 @@ def test_strict_mode_can_be_switched() -> None:
         simulator.set_strict(before)
 
 
+def test_overlapping_watches_of_threads_leave_strict_mode_as_it_was() -> None:
+    first, second = simulator.watch(), simulator.watch()
+    before = simulator.set_strict(False)
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)  # as when the thread that began first is done first
+    assert simulator.set_strict(True), "the second goes on"
+    second.__exit__(None, None, None)
+    assert not simulator.set_strict(before)
+
+
+def test_mistakes_without_number_are_told_once_each() -> None:
+    # As many places as lines; each is met twice.
+    lines = "x = c.aclCreateIntArray(c.NULL, 0); c.aclDestroyIntArray(x); c.aclDestroyIntArray(x)\n" * 1200
+    program = f"from cann_mla import c\nfor _ in range(2):\n {lines.replace(chr(10), chr(10) + ' ')}"
+    settings = {"CANN_MLA_SIM_STRICT": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env={**os.environ, **settings}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 99
+    assert done.stderr.count("simulator: double-destroy:") == 1200
+    assert done.stderr.endswith("cann_mla simulator: 1200 findings: 2400 double-destroy\n")
+
+
 def test_leaks_of_a_watch() -> None:
     with simulator.watch(leaks=True) as watch:
         ended, left = new_tensor(), [new_tensor() for _ in range(3)]

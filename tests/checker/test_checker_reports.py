@@ -211,6 +211,8 @@ def test_suppressions_that_cannot_be_read(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "known"
     done = run("repeated", CANN_MLA_SIM_SUPPRESSIONS=str(path))
     assert f"CANN_MLA_SIM_SUPPRESSIONS: cannot read {path}" in done.stderr
+    done = run("repeated", CANN_MLA_SIM_SUPPRESSIONS=str(tmp_path))
+    assert f"CANN_MLA_SIM_SUPPRESSIONS: cannot read {tmp_path}" in done.stderr
     path.write_text("leak\ndouble-destroy in=main\n")
     done = run("repeated", CANN_MLA_SIM_SUPPRESSIONS=str(path))
     assert f"{path}:2: 'in=main' is neither api=PATTERN nor where=PATTERN" in done.stderr

@@ -70,7 +70,7 @@ std::optional<KeptFinding> keep(Finding finding, size_t count) {
     State &all = state();
     std::lock_guard lock(all.mutex);
     Scope &scope = all.scopes.back();
-    scope.totals.occurrences += count;
+    scope.totals.occurrences[finding.rule] += count;
     if (!ruleOf(finding.rule).advice) scope.totals.failing += count;
     if (auto mistake = mistakeIn(finding)) {
         auto [known, isNew] = scope.known.try_emplace(*mistake, scope.kept.size());

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -25,7 +26,7 @@ struct KeptFinding {
 
 struct FindingTotals {
     size_t findings = 0;     // each mistake once
-    size_t occurrences = 0;
+    std::map<std::string, size_t> occurrences;  // by rule
     size_t failing = 0;      // occurrences that are more than advice
     size_t suppressed = 0;
 };
@@ -39,8 +40,8 @@ void clearFindings();
 void beginWatch();
 void endWatch();
 
-// Remembers the first failing call of the process, or of the watch, in strict mode. What only asks whether there is a context or whether
-// aclInit was called is no failure.
+// Remembers the first failing call of the process, or of the watch, in strict mode. What only asks whether there is a
+// context or whether aclInit was called is no failure.
 void noteFailure(const char *api, int32_t status, const std::string &text);
 
 }  // namespace sim

@@ -1,7 +1,6 @@
 #include "checker/report_text.hpp"
 
 #include <cstdio>
-#include <map>
 
 namespace sim {
 namespace {
@@ -49,17 +48,11 @@ std::string textOf(const KeptFinding &kept) {
 }
 
 std::string summaryLine() {
-    std::map<std::string, size_t> byRule;
-    for (size_t i = 0;; ++i) {
-        auto kept = findingAt(i);
-        if (!kept) break;
-        byRule[kept->finding.rule] += kept->count;
-    }
     const FindingTotals totals = findingTotals();
     std::string text = "cann_mla simulator: " + std::to_string(totals.findings) +
                        (totals.findings == 1 ? " finding" : " findings");
     const char *separator = ": ";
-    for (const auto &[rule, count] : byRule) {
+    for (const auto &[rule, count] : totals.occurrences) {
         text += separator + std::to_string(count) + " " + rule;
         separator = ", ";
     }
