@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,7 @@ def run_catalogue(report: Path, which: str, *names: str) -> subprocess.Completed
         text=True,
         timeout=120,
         check=False,
+        cwd=tempfile.gettempdir(),  # the package is the installed one, not the checkout
     )
 
 

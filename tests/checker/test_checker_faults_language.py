@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 
 import numpy as np
 import pytest
@@ -121,6 +122,7 @@ def test_inject_is_withdrawn_when_the_block_raises(device: cann_mla.Device) -> N
     assert malloc() == 0
 
 
+OUTSIDE = tempfile.gettempdir()  # where the package is the installed one, not the checkout
 PROGRAM = """
 from cann_mla import c
 c.aclInit(c.NULL)
@@ -133,7 +135,7 @@ print([c.aclrtMalloc(pointer, 64, 0) for _ in range(3)])
 def run_program(**settings: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "CANN_MLA_BACKEND": "sim", **settings}
     command = [sys.executable, "-c", PROGRAM]
-    return subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    return subprocess.run(command, capture_output=True, text=True, check=True, env=environment, cwd=OUTSIDE)
 
 
 def test_environment_asks_for_faults() -> None:
@@ -141,9 +143,10 @@ def test_environment_asks_for_faults() -> None:
     assert done.stdout == "507033\n[107002, 207001, 107002]\n"
 
 
-def test_command_line_asks_for_faults(capfd: pytest.CaptureFixture[str]) -> None:
+def test_command_line_asks_for_faults(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     from cann_mla.cli import main
 
+    monkeypatch.chdir(OUTSIDE)
     assert main(["sim", "run", "--faults", "aclrtMalloc#2+=207001", "--", sys.executable, "-c", PROGRAM]) == 0
     assert capfd.readouterr().out == "0\n[0, 207001, 207001]\n"
 

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -38,6 +39,7 @@ def run(report: Path, seconds: float, seed: int, defect: str = "") -> Run:
         text=True,
         timeout=seconds + 120,
         check=False,
+        cwd=tempfile.gettempdir(),  # the package is the installed one, not the checkout
     )
     findings = json.loads(report.read_text())["findings"] if report.exists() else []
     return Run(done.returncode, done.stderr, json.loads(done.stdout or "{}"), findings)
