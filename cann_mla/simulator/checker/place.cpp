@@ -2,6 +2,7 @@
 
 #include <cxxabi.h>
 #include <dlfcn.h>
+#include <link.h>
 
 #include <algorithm>
 #include <array>
@@ -111,14 +112,19 @@ std::string hex(uintptr_t number) {
 struct CodePoint {
     std::string file;      // its name without folders; empty when unknown
     std::string function;  // mangled; empty when unknown
-    uintptr_t offset = 0;  // from the start of the function, or of the file
+    uintptr_t offset = 0;  // from the start of the function
+    uintptr_t linked = 0;  // the address that the linker gave it
 };
 
 CodePoint find(uintptr_t address) {
     Dl_info info;
-    if (dladdr(reinterpret_cast<const void *>(address), &info) == 0 || info.dli_fname == nullptr) return {"", "", address};
+    void *map = nullptr;
+    const auto *code = reinterpret_cast<const void *>(address);
+    if (dladdr1(code, &info, &map, RTLD_DL_LINKMAP) == 0 || info.dli_fname == nullptr) return {"", "", 0, address};
     const auto base = reinterpret_cast<uintptr_t>(info.dli_fbase);
-    CodePoint point{fileName(info.dli_fname), "", address - base};
+    // Programs that are not position independent lie where they were linked, whatever their base is.
+    const uintptr_t moved = map == nullptr ? base : static_cast<const link_map *>(map)->l_addr;
+    CodePoint point{fileName(info.dli_fname), "", address - base, address - moved};
     // The nearest exported symbol may be that of another function: what the file itself says comes first.
     if (auto symbol = findSymbol(info.dli_fname, base, point.offset)) {
         point.function = symbol->name;
@@ -130,10 +136,13 @@ CodePoint find(uintptr_t address) {
     return point;
 }
 
-// "sample: main+0x1a"; "sample+0x11e9", which addr2line understands, where the file is stripped.
+// "sample: main+0x1a [0x11e9]"; "sample+0x11e9" where the file is stripped. addr2line understands 0x11e9; it does not
+// understand the names of lambdas and templates.
 std::string frameText(const CodePoint &point) {
-    if (point.file.empty()) return hex(point.offset);
-    return point.file + (point.function.empty() ? "" : ": " + demangled(point.function.c_str())) + "+" + hex(point.offset);
+    if (point.file.empty()) return hex(point.linked);
+    if (point.function.empty()) return point.file + "+" + hex(point.linked);
+    const std::string name = point.file + ": " + demangled(point.function.c_str());
+    return name + "+" + hex(point.offset) + " [" + hex(point.linked) + "]";
 }
 
 bool isOfLibc(const CodePoint &point) { return point.file.rfind("libc.so", 0) == 0; }
