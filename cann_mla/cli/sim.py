@@ -62,6 +62,8 @@ def _run_program(arguments: argparse.Namespace, variables: dict[str, str]) -> in
         raise CommandError("--report and --suppressions are for findings, which take --strict")
     if arguments.suppressions and not arguments.suppressions.is_file():
         raise CommandError(f"{arguments.suppressions} is no file")
+    if arguments.faults:
+        _check_faults(arguments.faults)
     settings = {
         "CANN_MLA_BACKEND": "sim",
         "CANN_MLA_SIM_STRICT": "1" if arguments.strict else None,
@@ -76,3 +78,17 @@ def _run_program(arguments: argparse.Namespace, variables: dict[str, str]) -> in
     except OSError as error:
         raise CommandError(f"{program[0]}: {error.strerror}") from error
     return status if status >= 0 else 128 - status
+
+
+def _check_faults(text: str) -> None:
+    """Refuse faults that the simulator would not take: the program would run without them."""
+    from cann_mla import CannError, load
+    from cann_mla.cli import CommandError
+    from cann_mla.simulator import inject
+
+    load("sim")
+    try:
+        with inject(text):
+            pass
+    except CannError as error:
+        raise CommandError(f"--faults: {error.text}") from error

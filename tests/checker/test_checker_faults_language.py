@@ -13,6 +13,7 @@ import pytest
 
 import cann_mla
 from cann_mla import c, simulator
+from cann_mla.cli import main
 
 
 def malloc(size: int = 64) -> int:
@@ -144,8 +145,6 @@ def test_environment_asks_for_faults() -> None:
 
 
 def test_command_line_asks_for_faults(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    from cann_mla.cli import main
-
     monkeypatch.chdir(OUTSIDE)
     assert main(["sim", "run", "--faults", "aclrtMalloc#2+=207001", "--", sys.executable, "-c", PROGRAM]) == 0
     assert capfd.readouterr().out == "0\n[0, 207001, 207001]\n"
@@ -188,3 +187,11 @@ def test_functions_of_atb_and_hccl_fail_with_codes_of_their_own(device: cann_mla
         assert c.AtbRingMLA(c.NULL, 0, c.NULL, c.NULL) == 4
         assert c.AtbRingMLA(c.NULL, 0, c.NULL, c.NULL) != 4  # there is no operation
     assert faults.strikes == ["HcclGetRootInfo, call 1: 15", "AtbRingMLA, call 1: 4"]
+
+
+def test_command_line_refuses_what_is_no_fault(capfd: pytest.CaptureFixture[str]) -> None:
+    """The program would run without faults, and pass."""
+    assert main(["sim", "run", "--faults", "aclrtMaloc#1=207001", "--", sys.executable, "-c", "print('ran')"]) != 0
+    told = capfd.readouterr()
+    assert "aclrtMaloc" in told.err
+    assert "ran" not in told.out
