@@ -82,7 +82,7 @@ def _run_program(arguments: argparse.Namespace, variables: dict[str, str]) -> in
 
 def _check_faults(text: str) -> None:
     """Refuse faults that the simulator would not take: the program would run without them."""
-    from cann_mla import CannError, load
+    from cann_mla import load
     from cann_mla.cli import CommandError
     from cann_mla.simulator import inject
 
@@ -90,5 +90,5 @@ def _check_faults(text: str) -> None:
     try:
         with inject(text):
             pass
-    except CannError as error:
-        raise CommandError(f"--faults: {error.text}") from error
+    except ValueError as error:
+        raise CommandError(f"--faults: {error}") from error
