@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import cann_mla
 from cann_mla.validate.cases import parse
 from cann_mla.validate.run import run_alone
 from cann_mla.validate.verify import Options
@@ -138,3 +139,19 @@ def test_keys_of_prefill_are_padded_only_if_their_first_size_says_so(shape: tupl
     out = run("AtbMLAPreFill", tensors, arrays, attrs)["attenOut"]
     assert (out[0] == 0).all()
     assert (out[1:] == second + 1).all()
+
+
+@pytest.mark.parametrize("lengths", [[-5, 7], [3, 1], [2**31 - 1, 1]])
+def test_new_tokens_outside_of_the_queries_fault_the_launch(stream: cann_mla.Stream, lengths: list[int]) -> None:
+    query, rope = np.zeros((2, HEADS, 512), np.float16), np.zeros((2, HEADS, 64), np.float16)
+    cache, rope_cache = np.zeros((1, BLOCK, 1, 512), np.float16), np.zeros((1, BLOCK, 1, 64), np.float16)
+    arrays = {"qNope": query, "qRope": rope, "ctKV": cache, "kRope": rope_cache, "attenOut": query}
+    tensors: dict[str, Any] = {name: cann_mla.Tensor.from_numpy(array) for name, array in arrays.items()}
+    tensors["blockTables"] = cann_mla.Tensor.from_numpy(np.zeros((2, 1), np.int32))
+    for name, values in (("contextLens", [3, 3]), ("qSeqLen", lengths)):
+        tensors[name] = cann_mla.Tensor.from_numpy(np.array(values, np.int32), host=True)
+    attributes = {"headNum": HEADS, "qkScale": 1.0, "kvHeadNum": 1, "maskType": 0, "calcType": 1, "cacheMode": 1}
+    unused = dict.fromkeys(("mask", "qkDescale", "pvDescale", "lse"))
+    cann_mla.operator("AtbMLA")(stream=stream, **tensors, **attributes, **unused)
+    with pytest.raises(cann_mla.CannError, match=r"qSeqLen leaves the tokens of qNope: sequence [01] has"):
+        stream.synchronize()

@@ -70,8 +70,6 @@ class Decode {
     void readQueries(const Unit& unit, AttentionTile& tile) const {
         for (int64_t r = 0; r < unit.rows; ++r) {
             int64_t place = tokenOf(unit, r) * heads() + headOf(unit, r);
-            if (tokenOf(unit, r) >= w_.tokens)
-                throw KernelFault(ACL_ERROR_RT_AICORE_EXCEPTION, "qSeqLen adds up to more tokens than qNope has");
             decode(nope_, "qNope", place * latent, latent, tile.queryRow(r));
             decode(half_, "qRope", place * rope, rope, tile.queryRow(r) + latent);
         }
@@ -191,6 +189,12 @@ void mlaKernel(const MlaWork& work, const Launch& launch) {
     for (size_t i = 0; i < work.q.size(); ++i) {
         // A sequence without keys is passed over: its rows of the outputs stay as they are.
         int64_t rows = work.kv[i] > 0 ? int64_t{work.q[i]} * work.params.headNum : 0;
+        if (rows > 0 && (token < 0 || token + work.q[i] > work.tokens)) {
+            throw KernelFault(ACL_ERROR_RT_AICORE_EXCEPTION,
+                              "qSeqLen leaves the tokens of qNope: sequence " + std::to_string(i) + " has " +
+                                  std::to_string(token) + " to " + std::to_string(token + work.q[i] - 1) + " of " +
+                                  std::to_string(work.tokens));
+        }
         for (int64_t row = 0; row < rows; row += AttentionTile::mostRows) {
             units.push_back({static_cast<int64_t>(i), token, row, std::min(AttentionTile::mostRows, rows - row)});
         }
