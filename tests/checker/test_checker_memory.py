@@ -116,6 +116,17 @@ def test_pinned_memory_freed_twice() -> None:
     assert found(program) == ["double-free"]
 
 
+def test_freed_twice_with_thousands_of_others_between() -> None:
+    def program() -> None:
+        address = malloc(1 << 20)
+        c.aclrtFree(address)
+        for _ in range(1500):
+            c.aclrtFree(malloc(32, None))
+        c.aclrtFree(address)
+
+    assert found(program) == ["double-free"]
+
+
 def test_copies_carry_what_is_written() -> None:
     """A copy of a half-written buffer is half-written, also when a stream copies."""
 

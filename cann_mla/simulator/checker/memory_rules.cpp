@@ -110,6 +110,9 @@ void checkBadFree(const void *address, bool pinned, const Actor &actor, Findings
         again.object = textOf(*gone, "", nullptr);
         again.made = gone->made;
         findings.push_back(std::move(again));
+    } else if (onDevice && !world().memories.find(address)) {
+        findings.push_back(finding("double-free", actor, "is given " + hex(address) + ", where no memory is allocated: it "
+                                                         "was freed long ago, or never handed out"));
     } else if (!onDevice && !pinned) {
         findings.push_back(finding("host-pointer-for-device", actor, "is given " + hex(address) + ", which is host memory"));
         findings.back().fix = "free it with aclrtFreeHost, or as it was allocated";
