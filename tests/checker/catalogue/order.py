@@ -104,6 +104,7 @@ def notify_never_recorded(wrong: bool) -> None:
         notify = new_notify()  # made
         c.aclrtRecordNotify(notify, first)
         c.aclrtWaitAndResetNotify(notify, second, 0)
+        c.aclrtSynchronizeStream(second)  # or both records might come before the first wait, and count once
         if not wrong:
             c.aclrtRecordNotify(notify, first)
         c.aclrtWaitAndResetNotify(notify, second, 0)  # broken
