@@ -43,6 +43,12 @@ def check_rank(name: str, operand: Operand, *allowed: int) -> None:
         raise ValueError(f"{name} has shape {tuple(operand.shape)}; it must have {ways} dimensions")
 
 
+def _span(tensor: Tensor) -> range:
+    """The addresses that a dense tensor covers; of a strided one nothing is said."""
+    start = tensor.address if tensor.layout.dense else 0
+    return range(start, start + (tensor.layout.nbytes if start else 0))
+
+
 class OperatorCall:
     """The operands of one call of an operator.
 
@@ -69,6 +75,7 @@ class OperatorCall:
         self._copied: dict[tuple[int, str], Tensor] = {}
         self._outputs = ExitStack()
         self._written_back: list[tuple[Tensor, npt.NDArray[Any]]] = []
+        self._given_outputs: dict[str, str | None] = {}
 
     def __enter__(self) -> OperatorCall:
         return self
@@ -111,8 +118,12 @@ class OperatorCall:
         self._arguments[self._parameters[name].name] = self._arguments[self._parameters[output].name] = tensor
         self._write_back(name, tensor, value)
 
-    def output(self, name: str, given: Tensor | None, shape: Sequence[int], element: str) -> Tensor:
-        """Give an output: the caller's tensor, or a new one."""
+    def output(
+        self, name: str, given: Tensor | None, shape: Sequence[int], element: str, *, replaces: str | None = None
+    ) -> Tensor:
+        """Give an output: the caller's tensor, or a new one. It may lie where the operand does that it replaces."""
+        if given is not None:
+            self._given_outputs[name] = replaces
         if given is None:
             given = self._outputs.enter_context(Tensor.empty(shape, element, device=self._stream.device))
         instance(name, given, Tensor)
@@ -141,12 +152,14 @@ class OperatorCall:
         Raises
         ------
         ValueError
-            If an operand of an ATB operator is a strided view, or has no memory.
+            If an operand of an ATB operator is a strided view, or has no memory; if an output that was given shares
+            memory with another operand.
         CannError
             If CANN refuses.
         """
         if self._operator.signature.with_role(Role.CONTEXT):
             self._check_memory()
+        self._check_outputs()
         self._operator(stream=self._stream, **self._arguments)
         if self._written_back:
             self._stream.synchronize()
@@ -166,6 +179,19 @@ class OperatorCall:
                     f"{name} is a strided view ({value.describe()}), but ATB reads the memory from its start, element "
                     "by element; make a copy of it"
                 )
+
+    def _check_outputs(self) -> None:
+        """Refuse outputs over other operands: the kernel writes one part while it still reads another."""
+        for name, replaced in self._given_outputs.items():
+            c_name = self._parameters[name].name
+            own = _span(self._arguments[c_name])
+            for other, value in self._arguments.items():
+                if other == c_name or not isinstance(value, Tensor):
+                    continue
+                span = _span(value)
+                in_place = replaced is not None and other == self._parameters[replaced].name and span == own
+                if span.start < own.stop and own.start < span.stop and not in_place:
+                    raise ValueError(f"{c_name} shares memory with {other}, which it would overwrite; give it its own")
 
     def _write_back(self, name: str, tensor: Tensor, value: Operand) -> None:
         if not isinstance(value, np.ndarray):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from cann_mla.dtypes import FP16, FP32, INT64
+from cann_mla.dtypes import BF16, FP16, FP32, INT64
 from cann_mla.ops.atb_operands import check_blocked, check_operand, half
 from cann_mla.ops.call import Operand, OperatorCall, check_rank
 from cann_mla.ops.mla_preprocess_operands import (
@@ -140,7 +140,8 @@ def mla_preprocess(
     bias0, bias1 : of INT32, shapes (2112,), (H * 192,), optional
         Added to the integer products.
     ctkv_scale, q_nope_scale : of the 16-bit type, shapes (1,), (H,)
-        For INT8_NZCACHE: keys are divided by the first, queries multiplied by the second.
+        For INT8_NZCACHE: keys are divided by the first, queries multiplied by the second. With a BF16 input there must
+        be one scale for all tokens.
     q_out0, q_out1 : Tensor, optional
         Where the queries go.
 
@@ -173,6 +174,11 @@ def mla_preprocess(
     for name, width in (("de_scale0", DOWN), ("de_scale1", heads * UP)):
         check_operand(name, given[name], INT64 if per_tensor and kind is FP16 else FP32, (width,))
     check_slots(slotmapping, tokens, slots)
+    if mode == INT8_NZCACHE and kind is BF16 and not per_tensor:
+        raise ValueError(
+            "an INT8 cache and a BF16 input need quant_scale0 and what goes with it: for scales of every token ATB takes "
+            "ctkv_scale and q_nope_scale in FP16 only, which its kernel then reads as BF16"
+        )
     check_cache_scales(ctkv_scale, q_nope_scale, mode, kind, heads)
     given["wdqkv"] = blocked_weight("wdqkv", wdqkv, DOWN, HIDDEN)
     given["wuq"] = blocked_weight("wuq", wuq, heads * UP, Q_LORA)

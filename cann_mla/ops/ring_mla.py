@@ -181,8 +181,8 @@ def ring_mla(
         call.on_host("seq_len", np.array([q_lengths, kv_lengths], np.int32))
         made = output is None
         result = RingMlaResult(
-            call.output("output", output, (sizes.tokens, sizes.heads, VALUE_SIZE), str(sizes.dtype)),
-            call.output("softmax_lse", softmax_lse, (sizes.heads, sizes.tokens), "FP32"),
+            call.output("output", output, (sizes.tokens, sizes.heads, VALUE_SIZE), str(sizes.dtype), replaces="prev"),
+            call.output("softmax_lse", softmax_lse, (sizes.heads, sizes.tokens), "FP32", replaces="prev_lse"),
         )
         if skipped and before is None and made:
             result.output.copy_from(np.zeros(result.output.shape, sizes.dtype.numpy), stream=stream)

@@ -103,6 +103,26 @@ def test_a_tensor_without_memory_is_refused_before_the_kernel_reads_at_address_0
         ops.ring_mla(**GIVEN["ring_mla"]() | {"query_split1": query}, stream=stream)
 
 
+@pytest.mark.parametrize("taken", ["query_split1", "key_split1", "value"])
+def test_an_output_over_what_is_still_read_is_refused(stream: cann_mla.Stream, taken: str) -> None:
+    given = GIVEN["ring_mla"]() | {"key_split1": half(3, 2, 128), "key_split2": half(3, 2, 64)}
+    given |= {"value": half(3, 2, 128), "kv_seq_len": [1, 2]}
+    given[taken] = cann_mla.Tensor.from_numpy(given[taken])
+    with cann_mla.Tensor.empty((2, 3), "FP32") as lse, pytest.raises(ValueError, match="output shares memory with"):
+        ops.ring_mla(**given, output=given[taken].view(), softmax_lse=lse, stream=stream)
+
+
+def test_an_output_may_lie_over_the_result_that_it_replaces_but_not_over_a_part_of_it(stream: cann_mla.Stream) -> None:
+    memory = cann_mla.DeviceMemory(10240)
+    before, shifted = (cann_mla.Tensor(memory.part(offset, 1536), (3, 2, 128), "FP16") for offset in (0, 512))
+    with cann_mla.Tensor.zeros((2, 3), "FP32") as lse:
+        given = GIVEN["ring_mla"]() | {"previous": (before, lse), "softmax_lse": lse}
+        ops.ring_mla(**given, output=before.view(), stream=stream)
+        with pytest.raises(ValueError, match="output shares memory with prev"):
+            ops.ring_mla(**given, output=shifted, stream=stream)
+        stream.synchronize()
+
+
 @pytest.mark.parametrize(("experts", "groups"), [(32, 1), (32, 4), (264, 8)])
 def test_experts_that_fail_in_the_tiling_are_refused(stream: cann_mla.Stream, experts: int, groups: int) -> None:
     with pytest.raises(ValueError, match=f"x has {experts} experts in {groups} groups; the kernel takes less than 32"):

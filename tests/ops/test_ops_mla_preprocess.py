@@ -151,6 +151,17 @@ def test_refusals(stream: cann_mla.Stream, weights: dict[str, Array], change: di
         ops.mla_preprocess(**operands(weights, 1, per_tensor=True) | change, stream=stream)
 
 
+def test_scales_that_the_kernel_would_misread_are_refused(stream: cann_mla.Stream, weights: dict[str, Array]) -> None:
+    given = operands(weights, 1, per_tensor=False) | {
+        "kv_cache": np.zeros((2, 16, 128, 32), np.int8),
+        "kv_cache_rope": np.zeros((2, 4, 128, 16), BF16),
+        "ctkv_scale": np.ones(1, BF16),
+        "q_nope_scale": np.ones(2, BF16),
+    }
+    with pytest.raises(ValueError, match="an INT8 cache and a BF16 input need quant_scale0"):
+        ops.mla_preprocess(**given, stream=stream)
+
+
 def test_a_cache_that_cannot_be_written_is_refused(stream: cann_mla.Stream, weights: dict[str, Array]) -> None:
     given = operands(weights, 1, per_tensor=False)
     given["kv_cache"].flags.writeable = False
