@@ -176,7 +176,7 @@ def mla_preprocess(
     check_slots(slotmapping, tokens, slots)
     if mode == INT8_NZCACHE and kind is BF16 and not per_tensor:
         raise ValueError(
-            "an INT8 cache and a BF16 input need quant_scale0 and what goes with it: for scales of every token ATB takes "
+            "an INT8 cache and a BF16 input need quant_scale0 and what goes with it: for scales a token ATB takes "
             "ctkv_scale and q_nope_scale in FP16 only, which its kernel then reads as BF16"
         )
     check_cache_scales(ctkv_scale, q_nope_scale, mode, kind, heads)
