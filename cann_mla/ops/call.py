@@ -67,6 +67,7 @@ class OperatorCall:
     """
 
     def __init__(self, symbol: str, stream: Stream) -> None:
+        instance("stream", stream, Stream)
         self._operator = cann_mla.operator(symbol)
         self._parameters = {snake_case(p.name): p for p in self._operator.signature.operands}
         self._stream = stream

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from cann_mla.checks import instance
 from cann_mla.dtypes import DType, DTypeLike
 from cann_mla.ops.atb_operands import FP16_HIDDEN, check_operand, device_constant, half
 from cann_mla.ops.call import Operand, check_rank
@@ -82,6 +83,7 @@ def choose_mask(
     ValueError
         If a mask would not be read, or the kernel hides what it should show.
     """
+    instance("stream", stream, Stream)
     built_in = rows.heads == _CAUSAL_HEADS or rows.int8
     if built_in and mask is not None:
         raise ValueError("with 128 heads, or INT8, the kernel reads no mask; leave it out")

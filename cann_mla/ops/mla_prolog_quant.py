@@ -62,6 +62,7 @@ from typing import Any
 
 import numpy as np
 
+from cann_mla.checks import instance
 from cann_mla.libraries import load
 from cann_mla.ops import mla_prolog_quant_pypto as pypto
 from cann_mla.ops.call import Operand
@@ -323,6 +324,7 @@ def _call(
         raise ValueError(f"via is {via!r}; allowed are 'aclnn' and 'pypto'")
     if stream is None:
         raise TypeError(f'{name} needs a stream to be queued on; only via="pypto" goes without')
+    instance("stream", stream, Stream)
     with ExitStack() as inputs:
         tensors: dict[str, Any] = {n: _on_device(n, value, stream, inputs) for n, value in operands.items()}
         with MlaPrologQuantPlan(**tensors, **options) as plan:

@@ -77,6 +77,13 @@ def test_an_output_is_a_tensor(stream: cann_mla.Stream, function: str, name: str
             getattr(ops, function)(**GIVEN[function]() | given, stream=stream)
 
 
+@pytest.mark.parametrize("function", GIVEN)
+@pytest.mark.parametrize("value", [None, 0, "x"])
+def test_a_stream_is_one(stream: cann_mla.Stream, function: str, value: Any) -> None:
+    with pytest.raises(TypeError, match="stream takes a Stream; got"):
+        getattr(ops, function)(**GIVEN[function](), stream=value)
+
+
 def test_flags_are_true_or_false(stream: cann_mla.Stream) -> None:
     with pytest.raises(TypeError, match="causal takes True or False; got int 1"):
         ops.ring_mla(**GIVEN["ring_mla"]() | {"causal": 1}, stream=stream)
