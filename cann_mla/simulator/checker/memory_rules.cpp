@@ -138,8 +138,9 @@ void allocated(const void *address, size_t size, int32_t device) {
     world().memories.add(address, size, device, made);
 }
 
-void freeing(const void *address, bool pinned) {
+bool freeing(const void *address, bool pinned) {
     Findings findings;
+    bool used = false;
     const Actor actor = currentActor();
     const std::shared_ptr<const Clock> task = knowledge();
     {
@@ -150,12 +151,14 @@ void freeing(const void *address, bool pinned) {
                      (memory->device == kHostMemory) == pinned;
         if (right) {
             checkFree(*memory, actor, task ? *task : *world().host(), findings);
+            used = !findings.empty();
             world().memories.free(memory, actor.origin, actor.number);
         } else {
             checkBadFree(address, pinned, actor, findings);
         }
     }
     reportAll(findings);
+    return used;
 }
 
 void freeingLater(const void *address, const Lane &lane) {

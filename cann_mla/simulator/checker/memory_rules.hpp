@@ -13,8 +13,9 @@ struct Lane;
 
 // An allocation of a device, or (kHostMemory) pinned memory of the host.
 void allocated(const void *address, size_t size, int32_t device);
-// Memory is about to be freed: call it before the addresses can be given out again. Reports what is wrong with it.
-void freeing(const void *address, bool pinned);
+// Memory is about to be freed: call it before the addresses can be given out again. Reports what is wrong with it; tells
+// whether queued work may still be using it.
+bool freeing(const void *address, bool pinned);
 // A stream will free it.
 void freeingLater(const void *address, const Lane &lane);
 
