@@ -67,7 +67,8 @@ class TestWorkspaceThatDiesBeforeTheLaunch:
             c.aclrtFree(workspace)
             other = malloc(size)
             c.aclrtMemset(other, size, 0xFF, size)
-            stream.synchronize()
+            # Good or a fault of the kernel, by whether that was done before its workspace went.
+            assert c.aclrtSynchronizeStream(stream.handle) in (0, 507015)
             c.aclrtFree(other)
         (finding,) = watch.findings
         assert finding.rule == "freed-in-use"
