@@ -254,14 +254,14 @@ def test_overlapping_watches_of_threads_leave_strict_mode_as_it_was() -> None:
     assert not simulator.set_strict(before)
 
 
-def test_mistakes_without_number_are_told_once_each() -> None:
+def test_mistakes_without_number_are_told_once_each(tmp_path: Path) -> None:
     # As many places as lines; each is met twice.
     lines = "x = c.aclCreateIntArray(c.NULL, 0); c.aclDestroyIntArray(x); c.aclDestroyIntArray(x)\n" * 1200
     program = f"from cann_mla import c\nfor _ in range(2):\n {lines.replace(chr(10), chr(10) + ' ')}"
-    settings = {"CANN_MLA_SIM_STRICT": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", program], env={**os.environ, **settings}, capture_output=True, text=True, check=False
-    )
+    file = tmp_path / "program.py"
+    file.write_text(program)
+    environment = {**os.environ, "CANN_MLA_SIM_STRICT": "1"}
+    done = subprocess.run([sys.executable, str(file)], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 99
     assert done.stderr.count("simulator: double-destroy:") == 1200
     assert done.stderr.endswith("cann_mla simulator: 1200 findings: 2400 double-destroy\n")
