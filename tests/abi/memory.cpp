@@ -172,7 +172,7 @@ static long residentPages() {
 static void pressure() {
     for (int i = 0; i < 300; ++i) OK(aclrtFree(allocate(1 << 20)));
     for (int i = 0; i < 2000; ++i) OK(aclrtFree(allocate(5000)));
-    long before = residentPages();
+    [[maybe_unused]] long before = residentPages();
     for (int i = 0; i < 300; ++i) OK(aclrtFree(allocate(1 << 20)));
     for (int i = 0; i < 20000; ++i) OK(aclrtFree(allocate(5000)));
 #ifndef __SANITIZE_THREAD__  // whose shadow memory grows with every byte ever touched
