@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/device_memory.hpp"
+#include "core/tensor.hpp"
 
 namespace sim::atb {
 
@@ -169,7 +170,9 @@ HostLengths readLengths(const Tensor& tensor) {
         return result;
     }
     result.values.resize(static_cast<size_t>(tensor.desc().numel()));
-    std::memcpy(result.values.data(), data, result.values.size() * sizeof(int32_t));
+    // Where ATB's table has no entry, any dtype comes this far, and ATB reads on behind the tensor. Here 0 lies there.
+    const auto held = static_cast<size_t>(packedBytes(tensor.desc().numel(), tensor.desc().dtype));
+    std::memcpy(result.values.data(), data, std::min(held, result.values.size() * sizeof(int32_t)));
     return result;
 }
 
