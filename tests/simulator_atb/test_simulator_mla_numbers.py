@@ -155,3 +155,21 @@ def test_new_tokens_outside_of_the_queries_fault_the_launch(stream: cann_mla.Str
     cann_mla.operator("AtbMLA")(stream=stream, **tensors, **attributes, **unused)
     with pytest.raises(cann_mla.CannError, match=r"qSeqLen leaves the tokens of qNope: sequence [01] has"):
         stream.synchronize()
+
+
+def test_lengths_of_another_dtype_are_read_as_int32_and_no_further_than_they_go(stream: cann_mla.Stream) -> None:
+    """ATB's table does not know query lengths with NZ caches: four INT8 are one INT32, and 0 lies behind them."""
+    query, rope = np.zeros((1, HEADS, 512), np.float16), np.zeros((1, HEADS, 64), np.float16)
+    tensors: dict[str, Any] = {name: cann_mla.Tensor.from_numpy(a) for name, a in (("qNope", query), ("qRope", rope))}
+    for name, columns in (("ctKV", 512), ("kRope", 64)):
+        cache = np.ones((1, columns // 16, BLOCK, 16), np.float16)
+        tensors[name] = cann_mla.Tensor.from_numpy(cache, format="FRACTAL_NZ", storage_shape=cache.shape)
+    tensors["blockTables"] = cann_mla.Tensor.from_numpy(np.zeros((4, 1), np.int32))
+    tensors["contextLens"] = cann_mla.Tensor.from_numpy(np.full(4, 3, np.int32), host=True)
+    tensors["qSeqLen"] = cann_mla.Tensor.from_numpy(np.array([1, 0, 0, 0], np.int8), host=True)
+    tensors["attenOut"] = cann_mla.Tensor.from_numpy(query)
+    attributes = {"headNum": HEADS, "qkScale": 1.0, "kvHeadNum": 1, "maskType": 0, "calcType": 1, "cacheMode": 3}
+    unused = dict.fromkeys(("mask", "qkDescale", "pvDescale", "lse"))
+    cann_mla.operator("AtbMLA")(stream=stream, **tensors, **attributes, **unused)
+    stream.synchronize()
+    assert (tensors["attenOut"].to_numpy() == 1).all()
